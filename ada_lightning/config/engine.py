@@ -32,7 +32,8 @@ def rollout_errors(run: Setup) -> Iterator[str]:
         yield (
             f"reproducible=true does not go with rollout.host = {run.name('rollout.host')}: an engine outside of the "
             "trainer's process steps by its own clock, so what runs beside what in it differs from run to run, and "
-            "with it the rounding; use rollout=vllm_cpu or vllm_gpu with one training process, or reproducible=false"
+            "with it the rounding; use rollout=vllm_cpu, vllm_gpu or transformers with one training process, or "
+            "reproducible=false"
         )
     level = run.number("rollout.engine.sleep_level")
     if level and run.is_cpu:
@@ -126,7 +127,9 @@ def _shape_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
         )
     sequences, memory = run.number("rollout.engine.max_num_seqs"), _memory_gib()
     taken = per_token * (tokens or 0) * (sequences or 0)
-    if run.is_a("rollout.engine", TransformersEngine) and taken > memory and not hardware.count_gpus():
+    is_on_cpu = run.value("rollout.engine.device") == "cpu" or not hardware.count_gpus()
+    is_here = run.kind("rollout.host") is not RayPool
+    if run.is_a("rollout.engine", TransformersEngine) and taken > memory and is_on_cpu and is_here:
         yield (
             f"rollout.engine.max_num_seqs = {sequences}: rollout=transformers takes memory for as many sequences of "
             f"rollout.max_model_tokens = {tokens} at its start, {taken:.3g} GiB, and this machine has {memory:.1f}; "

@@ -1,7 +1,8 @@
 """Tokens per second of each engine on the default model: ``python -m research.benchmarks.engines``.
 
-Responses of 64 tokens to 8, 32 and 128 requests at once, four of each of so many new prompts; engines in turn, medians
-of several. Without vLLM the other one alone. Writes ``docs/performance/engines.json``.
+Responses of at most 64 tokens, ended where the model ends them, to 8, 32 and 128 requests at once, four of each of so
+many new prompts; engines in turn, medians of several. Without vLLM the other one alone. Writes
+``docs/performance/engines.json``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import SamplingSettings
 from research.benchmarks.report import save
-from research.benchmarks.workload import DefaultModel, default_model, vllm_engine
+from research.benchmarks.workload import EOS_TOKEN_IDS, DefaultModel, default_model, vllm_engine
 
 SIZES = (8, 32, 128)
 NUM_TOKENS = 64
@@ -45,7 +46,7 @@ def main() -> None:
     with ExitStack() as stack:
         engines = {"transformers": stack.enter_context(transformers_engine(model, max_num_seqs=max(options.sizes)))}
         if importlib.util.find_spec("vllm"):
-            engines["vllm"] = stack.enter_context(vllm_engine(model, eos_token_ids=()))
+            engines["vllm"] = stack.enter_context(vllm_engine(model))
         for size in options.sizes:
             num_prompts, num_turns = size // GROUP, options.repetitions + 1
             fresh = iter(model.prompts(num_prompts * num_turns))  # vLLM would find the last turn's in its prefix cache
@@ -67,7 +68,7 @@ def transformers_engine(model: DefaultModel, **options: Any) -> Iterator[Rollout
 
     log_file = Path(tempfile.mkdtemp(prefix="ada_lightning-")) / "engine.log"
     engine = TransformersEngine(
-        model_path=model.path, log_file=log_file, max_model_tokens=320, eos_token_ids=(), **options
+        model_path=model.path, log_file=log_file, max_model_tokens=320, eos_token_ids=EOS_TOKEN_IDS, **options
     )
     try:
         yield engine

@@ -35,7 +35,7 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, settings: SamplingSettings) -> t
         return tokens_B, scores_BV.log_softmax(-1).gather(-1, tokens_B[:, None])[:, 0]
     probs_BV = _warped(scores_BV, settings).softmax(-1)
     tokens_B = _inverted(probs_BV, uniforms_B)
-    return tokens_B, probs_BV.gather(-1, tokens_B[:, None])[:, 0].log()
+    return tokens_B, probs_BV.gather(-1, tokens_B[:, None])[:, 0].log()  # not a number where logits are not
 
 
 def _inverted(probs_BV: Tensor, uniforms_B: Tensor) -> Tensor:
@@ -48,18 +48,25 @@ def _inverted(probs_BV: Tensor, uniforms_B: Tensor) -> Tensor:
     block_B, rest_B = _located(of_block_BN, uniforms_B)
     of_token_BW = blocks_BNW[torch.arange(len(block_B), device=block_B.device), block_B].double()
     token_B, _ = _located(of_token_BW, rest_B)
-    return block_B * _BLOCK + token_B
+    return (block_B * _BLOCK + token_B).clamp(max=probs_BV.shape[1] - 1)  # of what is no number, some token
 
 
 def _located(weights_BN: Tensor, uniforms_B: Tensor) -> tuple[Tensor, Tensor]:
     """Return where each number falls among weights laid end to end, and how far into that weight, in [0, 1)."""
-    ends_BN = weights_BN.cumsum(-1)
+    ends_BN = _sums(weights_BN)
     targets_B1 = (uniforms_B * ends_BN[:, -1])[:, None]
     # `right`: the first whose end exceeds the number, so that a weight of 0 is never met.
-    index_B1 = torch.searchsorted(ends_BN, targets_B1, right=True)
+    index_B1 = torch.searchsorted(ends_BN, targets_B1, right=True).clamp(max=weights_BN.shape[1] - 1)
     width_B1 = weights_BN.gather(-1, index_B1)
     inside_B1 = (targets_B1 - (ends_BN.gather(-1, index_B1) - width_B1)) / width_B1
     return index_B1[:, 0], inside_B1[:, 0].clamp(0, _BELOW_ONE)
+
+
+def _sums(weights_BN: Tensor) -> Tensor:
+    """Return running sums. Torch has no deterministic ones on a GPU, and refuses where those are asked for."""
+    if weights_BN.is_cuda and torch.are_deterministic_algorithms_enabled():
+        return weights_BN.cpu().cumsum(-1).to(weights_BN.device)
+    return weights_BN.cumsum(-1)
 
 
 def _warped(scores_BV: Tensor, settings: SamplingSettings) -> Tensor:

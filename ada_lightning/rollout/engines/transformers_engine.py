@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,17 +16,22 @@ import torch
 from ada_lightning.core.checks import refuse, unmet
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
-from ada_lightning.rollout.engines.decoder import IMPLEMENTATION, Decoder, attend
 from ada_lightning.rollout.engines.drawing import draw
 from ada_lightning.rollout.engines.errors import check_fits
-from ada_lightning.rollout.engines.slots import Slots
-from ada_lightning.run.bfloat16 import concrete_dtype
+from ada_lightning.rollout.engines.transformers_decoder import IMPLEMENTATION, Decoder, attend
+from ada_lightning.rollout.engines.transformers_slots import Slots
+from ada_lightning.run.bfloat16 import has_fast_bfloat16
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _DTYPES = ("auto", "bfloat16", "float16", "float32")
 _DEVICES = ("auto", "cpu", "cuda")
+_NUM_CHECKED = 8
+"""Tokens of the text by which an architecture is tried."""
+_LARGEST_GAP = {"float32": 0.01, "float16": 0.3, "bfloat16": 0.3}
+"""Of logits, in standard deviations, mean over the vocabulary. Rounding alone: 1e-5 in float32, 0.07 in bfloat16 (the
+default model); a mask or a place that is wrong: about 1 in a trained model."""
 
 
 @dataclass(slots=True)
@@ -67,7 +73,7 @@ class TransformersEngine(RolloutEngine):
         device: ``auto``: the GPU where torch sees one, else the CPU.
 
     Raises:
-        ValueError: see :meth:`check_arguments`; the model's layers need a cache that is not of keys and values alone.
+        ValueError: see :meth:`check_arguments`; or the model does not decode here as it reads a whole text.
     """
 
     def __init__(
@@ -95,25 +101,26 @@ class TransformersEngine(RolloutEngine):
             device = "cuda" if torch.cuda.is_available() else "cpu"
         self.max_model_tokens = max_model_tokens
         self.max_num_seqs = max_num_seqs
-        self.weight_dtype = concrete_dtype(dtype)
+        self.weight_dtype = dtype
+        if dtype == "auto":
+            self.weight_dtype = "bfloat16" if has_fast_bfloat16(on_gpu=device == "cuda") else "float32"
         self._max_prefill_tokens = max_prefill_tokens
         self._eos_token_ids = frozenset(eos_token_ids)
         AttentionInterface.register(IMPLEMENTATION, attend)
         model: Any = AutoModelForCausalLM.from_pretrained(
-            model_path,
-            dtype=getattr(torch, self.weight_dtype),
-            attn_implementation=IMPLEMENTATION,
-            trust_remote_code=False,
+            model_path, dtype=getattr(torch, self.weight_dtype), trust_remote_code=False
         )
-        check_layers(model.config, max_model_tokens)
+        check_layers(model.config.get_text_config(), max_model_tokens)
         self._model = model.to(device).eval().requires_grad_(False)
-        log_file.write_text(f"{type(model).__name__} in {self.weight_dtype} on {device}\n", encoding="utf-8")
+        with log_file.open("a", encoding="utf-8") as file:
+            file.write(f"{type(model).__name__} in {self.weight_dtype} on {device}\n")
         self._slots = Slots(max_num_seqs, max_model_tokens)
         self._decoder = Decoder(self._model, self._slots, captures=device == "cuda")
         self._unseeded = np.random.default_rng()
         self._waiting: deque[_Request] = deque()
         self._free = list(range(max_num_seqs))  # a heap: slots in use are kept together at the front
         self._running: dict[int, _Request] = {}
+        self._check_decoding()
 
     @staticmethod
     def check_arguments(**arguments: Any) -> None:
@@ -156,10 +163,15 @@ class TransformersEngine(RolloutEngine):
 
     @torch.inference_mode()
     def poll(self) -> list[Generation]:
-        """Let waiting requests in, draw one token of every running one, and return what finished."""
+        """Let waiting requests in, draw one token of every running one, and return what finished.
+
+        Raises:
+            RuntimeError: the model's logits are not finite.
+        """
         self._admit()
         if not self._running:
             return []
+        self._close_ranks()
         size = max(self._running) + 1
         tokens, positions = [0] * size, [0] * size
         for slot, request in self._running.items():
@@ -185,13 +197,19 @@ class TransformersEngine(RolloutEngine):
         """Replace the weights.
 
         Raises:
-            RuntimeError: requests are in flight, or some of the model's weights did not come.
+            RuntimeError: requests are in flight, or what came is not the model's weights.
         """
         if self.num_in_flight():
             raise RuntimeError(f"load_weights with {self.num_in_flight()} requests in flight")
         own = dict(self._model.named_parameters(remove_duplicate=False))
         missing = {id(parameter) for parameter in own.values()}
         for name, tensor in named_tensors:
+            if name not in own or own[name].shape != tensor.shape:
+                has = tuple(own[name].shape) if name in own else "no such weight"
+                raise RuntimeError(
+                    f"policy version {policy_version} came with {name} of shape {tuple(tensor.shape)}; the engine's "
+                    f"model has {has}"
+                )
             own[name].copy_(tensor)
             missing.discard(id(own[name]))
         if missing:
@@ -207,6 +225,38 @@ class TransformersEngine(RolloutEngine):
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
+    @torch.inference_mode()
+    def _check_decoding(self) -> None:
+        """Compare what decoding gives with what the model's own attention makes of a whole text.
+
+        An architecture may attend, place tokens or cache in a way of its own. On a GPU this also takes the memory of
+        keys and values, and captures a first graph.
+        """
+        name = self._model.config.model_type
+        refused = f"{name} does not decode with rollout=transformers"
+        if not self._model._can_set_attn_implementation():
+            raise ValueError(f"{refused}: it has attention of its own; use a vLLM engine")
+        num_tokens = min(_NUM_CHECKED, self.max_model_tokens)
+        text = [1 + index % (self._model.config.get_text_config().vocab_size - 1) for index in range(num_tokens)]
+        whole_TV = self._model(torch.tensor([text], device=self._model.device), use_cache=False).logits[0].float()
+        try:
+            self._model.set_attn_implementation(IMPLEMENTATION)
+            first = num_tokens // 2
+            if first:
+                self._prefill({tuple(text[:first]): [0]})
+            rows = []
+            for position in range(first, num_tokens):
+                logits_1V = self._decoder.step(torch.tensor([text[position]]), torch.tensor([position]))
+                rows.append(logits_1V[0].float())
+        except Exception as error:
+            raise ValueError(f"{refused} ({type(error).__name__}: {error}); use a vLLM engine") from error
+        gap = (torch.stack(rows) - whole_TV[first:]).abs().mean() / whole_TV.std()
+        if not gap < _LARGEST_GAP[self.weight_dtype]:
+            raise ValueError(
+                f"{refused}: its logits differ by {gap:.2g} standard deviations from those of a whole text; use a vLLM "
+                "engine"
+            )
+
     def _admit(self) -> None:
         """Give free slots to waiting requests and compute their prompts, few enough at once."""
         admitted: dict[tuple[int, ...], list[int]] = {}
@@ -220,6 +270,15 @@ class TransformersEngine(RolloutEngine):
             num_rows = max(1, self._max_prefill_tokens // len(prefixes[-1]))
             self._prefill({prefix: admitted[prefix] for prefix in prefixes[-num_rows:]})
             del prefixes[-num_rows:]
+
+    def _close_ranks(self) -> None:
+        """Move sequences from the last slots to free ones before, where that makes a step smaller."""
+        size = self._decoder.size(len(self._running))
+        if moved := sorted(slot for slot in self._running if slot >= size):
+            targets = [heapq.heappop(self._free) for _ in moved]
+            self._slots.move(moved, targets, 1 + max(self._running[slot].position for slot in moved))
+            for slot, target in zip(moved, targets, strict=True):
+                self._running[target] = self._release(slot)
 
     def _prefill(self, slots_of: dict[tuple[int, ...], list[int]]) -> None:
         """Compute prompts up to their last token. Padding stands behind, where no token of a prompt looks."""
@@ -244,6 +303,8 @@ class TransformersEngine(RolloutEngine):
         uniforms = torch.tensor([request.uniforms[len(request.response_ids)] for request in requests])
         tokens, logprobs = draw(logits_BV[slots], uniforms.to(logits_BV.device), settings)
         for request, token, logprob in zip(requests, tokens.tolist(), logprobs.tolist(), strict=True):
+            if not math.isfinite(logprob):
+                raise RuntimeError(f"the model's logits after {request.position + 1} tokens are not finite")
             request.response_ids.append(token)
             request.logprobs.append(logprob)
 
@@ -275,6 +336,12 @@ def check_layers(config: Any, max_model_tokens: int) -> None:
         ValueError: it has others, or a window shorter than ``max_model_tokens``.
     """
     kinds = set(getattr(config, "layer_types", None) or ())
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    if (kind := rope.get("rope_type", rope.get("type"))) in ("longrope", "dynamic"):
+        raise ValueError(
+            f"positions of {config.model_type} ({kind}) depend on the longest sequence beside them, so that responses "
+            "would change with what runs together; use a vLLM engine"
+        )
     window = getattr(config, "sliding_window", None) or max_model_tokens
     if getattr(config, "use_sliding_window", True) is False:
         window = max_model_tokens

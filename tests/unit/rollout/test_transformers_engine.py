@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from ada_lightning.core.records import SamplingSettings
-from ada_lightning.rollout.engines.decoder import attend
 from ada_lightning.rollout.engines.drawing import draw
+from ada_lightning.rollout.engines.transformers_decoder import Decoder, attend
 from ada_lightning.rollout.engines.transformers_engine import TransformersEngine, check_layers
-from tests.integration.test_vllm_engine import generate, largest_gap, load, move, named
+from tests.integration.test_vllm_engine import PROMPTS, generate, largest_gap, load, logprobs, move, named
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 SETTINGS = SamplingSettings(max_new_tokens=12)
@@ -41,13 +41,29 @@ def test_logprobs_are_those_of_one_sequence_at_a_time(engine, tiny_path, tempera
     settings = SamplingSettings(max_new_tokens=12, temperature=temperature)
     expected = SamplingSettings(max_new_tokens=12, temperature=temperature or 1.0)
     model = load(tiny_path)
-    greedy = generate(engine, settings=settings)
-    assert all(len(generation.response_ids) == 12 or generation.response_ids[-1] == 2 for generation in greedy)
-    if temperature:
-        assert largest_gap(engine, model, expected) < 1e-4
-    else:
-        again = generate(engine, settings=settings, seed=9)
-        assert [each.response_ids for each in again] == [each.response_ids for each in greedy]
+    drawn = generate(engine, settings=settings)
+    for prompt, generation in zip(PROMPTS, drawn, strict=True):
+        assert len(generation.response_ids) == 12 or generation.response_ids[-1] == 2
+        own = logprobs(model, prompt, generation.response_ids, expected.temperature)
+        assert (own - torch.tensor(generation.sampling_logprobs)).abs().max() < 1e-4
+        if temperature == 0:
+            whole = model(torch.tensor([[*prompt, *generation.response_ids]])).logits[0, len(prompt) - 1 : -1]
+            assert whole.argmax(-1).tolist() == list(generation.response_ids)
+
+
+def test_every_size_of_a_step_gives_the_same(tiny_path, tmp_path):
+    """Prompts of 1 to 129 tokens in 20 slots: steps of 8, 16 and 20 rows, of 64, 128 and 200 positions, both ways."""
+    model = load(tiny_path)
+    prompts = [[1 + (7 * index + place) % 250 for place in range(1 + 8 * index % 130)] for index in range(40)]
+    for device in DEVICES:
+        engine = open_engine(tiny_path, tmp_path, device=device, max_model_tokens=200, max_num_seqs=20)
+        for version in range(2):
+            move(model, lambda name: True)
+            engine.load_weights(named(model), policy_version=version)
+            for prompt, generation in zip(prompts, generate(engine, prompts=prompts), strict=True):
+                own = logprobs(model, prompt, generation.response_ids)
+                assert (own - torch.tensor(generation.sampling_logprobs)).abs().max() < 1e-4
+        engine.close()
 
 
 def test_weights_are_replaced_those_of_a_tied_head_too(engine, tiny_path):
@@ -62,6 +78,11 @@ def test_weights_that_do_not_all_come_are_refused(engine, tiny_path):
     some = [(name, tensor) for name, tensor in named(load(tiny_path)) if "layers.1.mlp.up_proj" not in name]
     with pytest.raises(RuntimeError, match=r"version 3 came without model\.layers\.1\.mlp\.up_proj\.weight"):
         engine.load_weights(some, policy_version=3)
+    whole = dict(named(load(tiny_path)))
+    with pytest.raises(RuntimeError, match=r"with x\.weight of shape \(1,\); the engine's model has no such weight"):
+        engine.load_weights([("x.weight", torch.ones(1))], policy_version=3)
+    with pytest.raises(RuntimeError, match=r"with model\.norm\.weight of shape \(1,\); the engine's model has \("):
+        engine.load_weights((whole | {"model.norm.weight": torch.ones(1)}).items(), policy_version=3)
     engine.submit("r0", [1, 70], SETTINGS, seed=0)
     with pytest.raises(RuntimeError, match="1 requests in flight"):
         engine.load_weights(named(load(tiny_path)), policy_version=3)
@@ -107,14 +128,28 @@ def test_aborted_requests_are_gone_with_what_they_had(engine):
     assert engine.poll() == []
 
 
+def test_logits_that_are_no_numbers_are_an_error(engine, tiny_path):
+    broken = [(name, tensor * math.nan if "norm" in name else tensor) for name, tensor in named(load(tiny_path))]
+    engine.load_weights(broken, policy_version=1)
+    engine.submit("r0", [1, 70], SETTINGS, seed=0)
+    with pytest.raises(RuntimeError, match="logits after 2 tokens are not finite"):
+        engine.poll()
+
+
 def test_prompts_are_computed_few_at_once_and_equal_ones_once(tiny_path, tmp_path, monkeypatch):
     engine = open_engine(tiny_path, tmp_path, max_num_seqs=16, max_prefill_tokens=8, device="cpu")
-    sizes, prefill = [], engine._prefill
-    monkeypatch.setattr(engine, "_prefill", lambda slots_of: (sizes.append(len(slots_of)), prefill(slots_of)))
+    sizes, tokens, prefill = [], [], engine._prefill
+
+    def noted(slots_of):
+        sizes.append(len(slots_of))
+        tokens.append(len(slots_of) * max(map(len, slots_of)))
+        prefill(slots_of)
+
+    monkeypatch.setattr(engine, "_prefill", noted)
     model = load(tiny_path)
     assert largest_gap(engine, model) < 1e-4
     assert sum(sizes) == len({tuple(prompt) for prompt in PREFIXES}), "equal prefixes of one poll are computed once"
-    assert max(sizes) <= 8
+    assert max(tokens) <= 8
 
 
 PREFIXES = [[1, 70 + index, 9, 20, 33][: 1 + index % 4] for index in range(12)]
@@ -162,6 +197,36 @@ def test_wrong_arguments_are_refused(wrong, message):
         TransformersEngine.check_arguments(**wrong)
 
 
+def saved(config, path):
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(config).save_pretrained(path)
+    return path
+
+
+def test_architectures_that_go_their_own_way_are_refused_at_the_start(tmp_path):
+    from transformers import BloomConfig, CodeGenConfig, Gemma2Config
+
+    sizes = {"vocab_size": 300, "hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
+    codegen = CodeGenConfig(vocab_size=300, n_embd=32, n_head=4, n_layer=2, rotary_dim=8)
+    with pytest.raises(ValueError, match="codegen does not decode with rollout=transformers: it has attention of its"):
+        open_engine(saved(codegen, tmp_path / "codegen"), tmp_path)
+    gemma = Gemma2Config(**sizes, num_key_value_heads=1, intermediate_size=32, head_dim=16)
+    with pytest.raises(ValueError, match=r"gemma2 does not decode with rollout=transformers .*softcap"):
+        open_engine(saved(gemma, tmp_path / "gemma2"), tmp_path)
+    bloom = BloomConfig(vocab_size=300, hidden_size=32, n_head=2, n_layer=2)
+    with pytest.raises(ValueError, match="bloom does not decode with rollout=transformers"):
+        open_engine(saved(bloom, tmp_path / "bloom"), tmp_path)
+
+
+def test_a_model_that_decodes_otherwise_than_it_reads_is_refused(tiny_path, tmp_path, monkeypatch):
+    step = Decoder.step
+    monkeypatch.setattr(Decoder, "step", lambda self, tokens_B, positions_B: step(self, tokens_B, positions_B - 1))
+    with pytest.raises(ValueError, match=r"llama does not decode .* standard deviations"):
+        open_engine(tiny_path, tmp_path)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="torch sees no GPU"):
@@ -178,6 +243,8 @@ def test_layers_that_do_not_attend_to_everything_are_refused():
     check_layers(config, 32)
     check_layers(SimpleNamespace(model_type="some", sliding_window=32, use_sliding_window=False), 64)
     check_layers(SimpleNamespace(model_type="some", layer_types=["full_attention"]), 64)
+    with pytest.raises(ValueError, match=r"positions of some \(longrope\) depend on the longest sequence"):
+        check_layers(SimpleNamespace(model_type="some", rope_parameters={"rope_type": "longrope"}), 64)
 
 
 NUM_DRAWS = 10_000

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ada_lightning.rollout.engines.slots import Slots
+from ada_lightning.rollout.engines.transformers_slots import Slots
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,11 +54,11 @@ def attend(
 
 
 class Decoder:
-    """Runs steps of fixed shapes, so that a GPU can replay them.
+    """Runs steps, on a GPU of fixed shapes, so that they can be replayed.
 
     A small model's step is a few hundred kernels of microseconds each, which Python starts one by one in ten times
     that: captured as a CUDA graph, a step takes what its kernels take. There is a graph for each pair of sizes, and
-    sizes are powers of two.
+    those are powers of two.
 
     Args:
         model: in the engine's type, on its device, with :data:`IMPLEMENTATION` for its attention.
@@ -70,7 +70,13 @@ class Decoder:
         self._model = model
         self._slots = slots
         self._captures = captures
+        self._pool = torch.cuda.graph_pool_handle() if captures else None
+        """Memory of all graphs: what one computes is read before the next is replayed."""
         self._graphs: dict[tuple[int, int], tuple[torch.cuda.CUDAGraph, Tensor, Tensor, Tensor]] = {}
+
+    def size(self, num_rows: int) -> int:
+        """Return how many rows a step of so many sequences has."""
+        return min(_power_of_two(num_rows, 8), self._slots.num_slots) if self._captures else num_rows
 
     def step(self, tokens_B: Tensor, positions_B: Tensor) -> Tensor:
         """Write a token of each of the first B slots at its position.
@@ -82,8 +88,9 @@ class Decoder:
         Returns:
             Logits of the token that follows, shape ``(B, V)``, valid until the next step.
         """
-        size = min(_power_of_two(len(tokens_B), 8), self._slots.num_slots)
-        length = min(_power_of_two(int(positions_B.max()) + 1, 64), self._slots.num_tokens)
+        size, length = self.size(len(tokens_B)), int(positions_B.max()) + 1
+        if self._captures:
+            length = min(_power_of_two(length, 64), self._slots.num_tokens)
         padding = (0, size - len(tokens_B))
         tokens, positions = (
             torch.nn.functional.pad(each, padding).to(self._model.device) for each in (tokens_B, positions_B)
@@ -108,7 +115,7 @@ class Decoder:
                 self._logits(tokens_B, positions_B, length)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             logits_BV = self._logits(tokens_B, positions_B, length)
         return graph, tokens_B, positions_B, logits_BV
 

@@ -41,12 +41,19 @@ class Slots:
             prefilled: a ``DynamicCache``.
         """
         for index, layer in enumerate(prefilled.layers):
-            keys_SHTD, values_SHTD = self._layer(index, layer.keys)
+            keys_SHTD, values_SHTD = self._layer(index, layer.keys, layer.values)
             device = keys_SHTD.device
             to, of = torch.tensor(slots, device=device), torch.tensor(sources, device=device)
             length = layer.keys.shape[2]
             keys_SHTD[to, :, :length] = layer.keys[of]
             values_SHTD[to, :, :length] = layer.values[of]
+
+    def move(self, sources: Sequence[int], targets: Sequence[int], length: int) -> None:
+        """Copy the first positions of slots into others, which are free."""
+        for keys_SHTD, values_SHTD in self._layers.values():
+            of, to = (torch.tensor(slots, device=keys_SHTD.device) for slots in (sources, targets))
+            keys_SHTD[to, :, :length] = keys_SHTD[of, :, :length]
+            values_SHTD[to, :, :length] = values_SHTD[of, :, :length]
 
     def point(self, positions_B: Tensor, length: int) -> None:
         """Say where the next step writes: in the first B slots, each at its position, reading ``length`` positions."""
@@ -57,15 +64,18 @@ class Slots:
     def update(self, keys_BH1D: Tensor, values_BH1D: Tensor, layer_index: int, *_: Any) -> tuple[Tensor, Tensor]:
         """Write a token of each sequence and return all that a layer may attend to; called by the model."""
         assert self._rows_B is not None
-        keys_SHTD, values_SHTD = self._layer(layer_index, keys_BH1D)
+        keys_SHTD, values_SHTD = self._layer(layer_index, keys_BH1D, values_BH1D)
         keys_SHTD[self._rows_B, :, self._positions_B] = keys_BH1D[:, :, 0]
         values_SHTD[self._rows_B, :, self._positions_B] = values_BH1D[:, :, 0]
         size = len(self._rows_B)
         return keys_SHTD[:size, :, : self._length], values_SHTD[:size, :, : self._length]
 
-    def _layer(self, index: int, like_BHTD: Tensor) -> tuple[Tensor, Tensor]:
+    def _layer(self, index: int, keys_BHTD: Tensor, values_BHTD: Tensor) -> tuple[Tensor, Tensor]:
         """Return memory of a layer; made at its first use, when its heads are known."""
         if index not in self._layers:
-            shape = (self.num_slots, like_BHTD.shape[1], self.num_tokens, like_BHTD.shape[3])
-            self._layers[index] = (like_BHTD.new_zeros(shape), like_BHTD.new_zeros(shape))
+            keys_SHTD, values_SHTD = (
+                like.new_zeros((self.num_slots, like.shape[1], self.num_tokens, like.shape[3]))
+                for like in (keys_BHTD, values_BHTD)
+            )
+            self._layers[index] = (keys_SHTD, values_SHTD)
         return self._layers[index]
