@@ -97,7 +97,8 @@ def test_two_processes_stop_at_a_signal_go_on_and_one_process_continues(programs
         assert column(folder, name) == column(alone, name)[:-1], name
     for name in ("train/loss", "train/grad_norm"):
         assert column(folder, name) == pytest.approx(column(alone, name)[:-1], rel=1e-2, abs=1e-6), name
-    assert column(folder, "train/loss")[0] == pytest.approx(column(alone, "train/loss")[0], rel=1e-3)
+    # The first step has the same weights; its loss is that of ratios of 1, all but 0.
+    assert column(folder, "train/grad_norm")[0] == pytest.approx(column(alone, "train/grad_norm")[0], rel=1e-3)
 
     continued = train(f"num_steps={version + 2}", "ckpt=last", name="run")
     assert [row["step"] for row in rows(continued)] == [row["step"] for row in rows(alone)]
