@@ -65,8 +65,8 @@ class PolicyModule(ReadablePolicy):
         max_grad_norm: gradients are clipped to this norm.
         temperature: of the training rollouts; log-probabilities are those of the tempered distribution.
         logprob_chunk_size: tokens whose logits are held at once, in the type of the matrix products.
-        gradient_checkpointing: recompute activations in the backward pass: less memory, about a fifth more time.
-        compile: compile the model's layers at the first updates (``torch.compile``): then about a sixth less time.
+        gradient_checkpointing: recompute activations in the backward pass: less memory, about a third more time.
+        compile: compile the model's layers at the first updates (``torch.compile``): then up to an eighth less time.
         token_masks: which tokens train; their masks multiply.
         parameters: which parameters train.
         checkpoint_path: folder of the checkpoint to continue from; None for a fresh start.
