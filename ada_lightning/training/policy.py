@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
@@ -46,8 +46,6 @@ from ada_lightning.training.updates.drift import Drift
 from ada_lightning.training.updates.figures import add_sums, update_figures
 from ada_lightning.training.updates.gradient_sum import GradientSum
 from ada_lightning.training.updates.streamed_part import StreamedPart
-
-T = TypeVar("T")
 
 
 class PolicyModule(ReadablePolicy):

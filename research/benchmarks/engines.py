@@ -39,7 +39,7 @@ def main() -> None:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="requests at once")
-    parser.add_argument("--tokens", type=int, default=NUM_TOKENS, help="of each response")
+    parser.add_argument("--tokens", type=int, default=NUM_TOKENS, help="of each response, at most")
     parser.add_argument("--repetitions", type=int, default=3, help="timed, after one that is not")
     options = parser.parse_args()
     model, rows = default_model(), []

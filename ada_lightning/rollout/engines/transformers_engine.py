@@ -30,8 +30,8 @@ _DEVICES = ("auto", "cpu", "cuda")
 _NUM_CHECKED = 8
 """Tokens of the text by which an architecture is tried."""
 _LARGEST_GAP = {"float32": 0.01, "float16": 0.3, "bfloat16": 0.3}
-"""Of logits, in standard deviations, mean over the vocabulary. Rounding alone: 1e-5 in float32, 0.07 in bfloat16 (the
-default model); a mask or a place that is wrong: about 1 in a trained model."""
+"""Of logits, in standard deviations, mean over the vocabulary. Of the default model: rounding alone 1e-5 in float32 and
+0.07 in bfloat16, tokens one place off 0.4 and 0.24; so in half precision only a grosser mistake is found."""
 
 
 @dataclass(slots=True)

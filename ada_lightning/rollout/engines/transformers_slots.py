@@ -16,8 +16,8 @@ class Slots:
     """What transformers takes for a cache, with a position of its own for every sequence.
 
     The caches of transformers hold a batch that began together. Here a slot is given to the next sequence when one has
-    ended, so a decoding step writes each row where that row stands, and reads the first ``num_tokens`` positions; what
-    lies beyond a row's own position is left over from somebody else, and masked.
+    ended, so a decoding step writes each row where that row stands, and reads as many positions as the longest row
+    has; what lies beyond a row's own position is left over from somebody else, and masked.
 
     Args:
         num_slots: sequences.
