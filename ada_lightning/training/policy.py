@@ -64,7 +64,7 @@ class PolicyModule(ReadablePolicy):
         temperature: of the training rollouts; log-probabilities are those of the tempered distribution.
         logprob_chunk_size: tokens whose logits are held at once, in the type of the matrix products.
         gradient_checkpointing: recompute activations in the backward pass: less memory, about a third more time.
-        compile: compile the model's layers at the first updates (``torch.compile``): then up to an eighth less time.
+        compile: compile the model's layers (``torch.compile``): slow first updates, then a little faster if at all.
         token_masks: which tokens train; their masks multiply.
         parameters: which parameters train.
         checkpoint_path: folder of the checkpoint to continue from; None for a fresh start.

@@ -144,6 +144,17 @@ def _step_vs_trl() -> str:
     return _of(_named_rows(_load("step_vs_trl")["medians"]), columns)
 
 
+def _step_vs_trl_search() -> str:
+    rows = _load("step_vs_trl_search")["rows"]
+    sizes = sorted({row["batch_size"] for row in rows})
+    lines = []
+    for name in dict.fromkeys(row["variant"] for row in rows):
+        *plain, batched = [row for row in rows if row["variant"] == name]
+        cells = [f"{row['step_s']:.1f} s" if "step_s" in row else "fails" for row in (*plain, batched)]
+        lines.append([name, *cells[:-1], f"{cells[-1]} ({batched['batch_size']})"])
+    return _markdown(["responses at once", *map(str, sizes), "continuous batching"], lines)
+
+
 def _step_ratios() -> str:
     columns = {"times faster": "{name}", "per step": "{per_step:.2f}", "per generated token": "{per_token:.2f}"}
     return _of(_named_rows(_load("step_vs_trl")["ratios"]), columns)
@@ -192,10 +203,14 @@ def _step_overlap() -> str:
 
 
 def _cluster_overlap() -> str:
-    columns: dict[str, Cell] = {"model": "{model}", "engines": "{engines}", "lag": "{lag}", "weights": "{way}"}
-    columns["gradient"] = lambda row: "streamed" if row["streamed"] else "at the end"
-    columns |= {"step": "{period_s:.1f} s", "efficiency": "{efficiency:.0%}", "dropped": "{waste:.1%}"}
-    return _of(_load("cluster_overlap")["rows"], columns)
+    cells: dict[tuple[str, ...], dict[int, str]] = {}
+    for row in _load("cluster_overlap")["rows"]:
+        way = (row["model"], str(row["lag"]), row["way"], "streamed" if row["streamed"] else "at the end")
+        cells.setdefault(way, {})[row["engines"]] = f"{row['period_s']:.1f} s, {row['efficiency']:.0%}"
+    numbers = sorted({number for of in cells.values() for number in of})
+    columns = ["model", "lag", "weights", "gradient", "1 engine", *(f"{number}" for number in numbers[1:])]
+    lines = [[*way, *(of.get(number, "") for number in numbers)] for way, of in sorted(cells.items())]
+    return _markdown(columns, lines)
 
 
 def _engine_pool() -> str:
@@ -555,6 +570,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "update": _update,
     "update_memory": _update_memory,
     "step_vs_trl": _step_vs_trl,
+    "step_vs_trl_search": _step_vs_trl_search,
     "step_ratios": _step_ratios,
     "overhead": _overhead,
     "cluster": _cluster,
