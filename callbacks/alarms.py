@@ -66,7 +66,7 @@ class Alarms(Callback):
             if bound.stops and self._num_out[name] >= bound.num_steps:
                 raise RunStoppedError(
                     f"alarm {name}: {self._text(name, bound, metrics[bound.metric])}. To go on in spite of it: "
-                    f"callbacks.alarms.bounds.{name}.stops=false ckpt=last"
+                    f"callbacks.alarms.bounds.{name}.stops=false"
                 )
 
     def state_dict(self) -> dict[str, Any]:

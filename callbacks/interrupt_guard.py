@@ -41,6 +41,10 @@ class InterruptGuard(Callback):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Give the signals back."""
+        self.release()
+
+    def release(self) -> None:
+        """Do so after an exception: Lightning then tears nothing down, and hands the signals to this guard again."""
         self._signals.restore()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

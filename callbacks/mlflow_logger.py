@@ -49,10 +49,6 @@ class MLflowTracking(Logger):
         tracking_uri: server, or ``sqlite:///<file>`` relative to the folder the program was started in. A user and a
             password in it are kept in the environment, and nowhere else.
         parent: name of the sweep this run belongs to; its runs are nested under one run of that name.
-        max_outbox_mb: gone; an error where it is given.
-
-    Raises:
-        ValueError: ``max_outbox_mb`` is given.
     """
 
     def __init__(
@@ -63,14 +59,8 @@ class MLflowTracking(Logger):
         experiment_name: str,
         tracking_uri: str = "sqlite:///mlflow.db",
         parent: str | None = None,
-        max_outbox_mb: float | None = None,
     ) -> None:
         super().__init__()
-        if max_outbox_mb is not None:
-            raise ValueError(
-                "logger.mlflow.max_outbox_mb is gone: nothing waits in a queue of its own any more, what MLflow misses "
-                "is sent from metrics.csv and the other files of the run folder; leave the option out"
-            )
         self.run_dir = RunDir(run_dir)
         self.run_name = run_name
         self.experiment_name = experiment_name

@@ -70,8 +70,10 @@ def curriculum_errors(run: Setup) -> Iterator[str]:
 
 def label_errors(run: Setup) -> Iterator[str]:
     """A sampler that compares answers needs a reward that tells them, spelled without the reference."""
-    sampler, reward = run.part("sampler"), run.part("reward.reward")
-    if not isinstance(sampler, Sampler) or Trait.READS_ANSWERS not in sampler.traits or reward is None:
+    reward = run.part("reward.reward")
+    samplers = [run.part(key) for key in ("sampler", "sampler.sampler")]  # the second: of one that leaves out prompts
+    reading = [part for part in samplers if isinstance(part, Sampler) and Trait.READS_ANSWERS in part.traits]
+    if not reading or reward is None:
         return
     told = getattr(reward, "answers_without_reference", None)
     if told is True:
@@ -79,7 +81,7 @@ def label_errors(run: Setup) -> Iterator[str]:
     name = type(reward).__name__
     reason = f"{name} spells an answer like the reference where it equals it" if told is False else f"{name} tells none"
     yield (
-        f"sampler: {type(sampler).__name__} goes by the answers that a reward finds without the reference, and "
+        f"sampler: {type(reading[0]).__name__} goes by the answers that a reward finds without the reference, and "
         f"{reason}; use reward=exact_match, reward=numeric, reward=reasoning_gym, reward=math with "
         "reward.reward.own_spelling=true, or a function that returns a Verdict with an answer and has the attribute "
         "answers_without_reference = True"

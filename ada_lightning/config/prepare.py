@@ -18,6 +18,7 @@ UNUSED = (
     "num_steps", "data.prompts_per_step", "data.num_minibatches", "data.epochs_per_rollout",
     "data.max_tokens_per_microbatch", "data.share_prompts", "data.skip_groups_without_signal", "data.num_steps",
     "data.curriculum", "data.seed", "rollout.schedule", "rollout.max_staleness", "rollout.stream_gradients",
+    "rollout.reproducible", "rollout.verdict_delay",
 )  # fmt: skip
 """Keys of groups that are shared with training, about training alone."""
 

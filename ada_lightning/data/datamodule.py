@@ -57,8 +57,8 @@ class RolloutDataModule(LightningDataModule):
             ``prepare.py``, or a parquet file with prompt ids; None trains on all. Held-out prompts stay as they are.
 
     Raises:
-        ValueError: a size below 1, more minibatches than prompts in a step, a switch that is not true or false, or
-            a file of prompts that cannot be used; all in one message.
+        ValueError: a size below 1, more minibatches than prompts in a step, or a file of prompts that cannot be used;
+            all in one message.
     """
 
     num_updates_done = 0

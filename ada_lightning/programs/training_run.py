@@ -104,6 +104,9 @@ class Run:
             self.service.close()
             self.grader.close()
             self.run_dir.release()
+            for part in self.callbacks:
+                if isinstance(part, InterruptGuard):
+                    part.release()
         return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
 
     def _begin(self) -> None:

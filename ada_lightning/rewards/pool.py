@@ -152,8 +152,8 @@ class RewardPool:
         except Exception as error:
             self.close()
             raise RuntimeError(
-                f"reward workers did not start ({type(error).__name__}: {error}). Does the program's main file guard "
-                f"its work by if __name__ == '__main__'? Does importing {type(self.reward).__module__!r} fail?"
+                f"{self.setting} workers did not start ({type(error).__name__}: {error}). Does the program's main file "
+                f"guard its work by if __name__ == '__main__'? Does importing {type(self.reward).__module__!r} fail?"
             ) from error
         except BaseException:  # Ctrl-C
             self.close()
@@ -161,7 +161,7 @@ class RewardPool:
         if any(errors):
             self.close()
             raise RuntimeError(
-                f"a reward worker cannot load {type(self.reward).__name__}: {next(filter(None, errors))}"
+                f"a worker of {self.setting} cannot load {type(self.reward).__name__}: {next(filter(None, errors))}"
             )
 
     def submit(self, ticket: Hashable, prompt: Prompt, completion: Completion) -> None:
@@ -283,7 +283,7 @@ class RewardPool:
         return ProcessPool(
             max_workers=self.num_workers,
             initializer=worker.load_reward,
-            initargs=(self._pickled_reward, self._isolation()),
+            initargs=(self._pickled_reward, self._isolation(), self.setting),
             context=context,
         )
 
@@ -326,7 +326,9 @@ class RewardPool:
     def _rebuild(self) -> None:
         """Replace a broken pool. What was pending gets one more chance, and is then left out."""
         _LOG.warning(
-            "The reward workers' pool broke with %d responses pending; starting a new one.", len(self._pending)
+            "The pool of %s workers broke with %d responses pending; starting a new one.",
+            self.setting,
+            len(self._pending),
         )
         if self._processes is not None:
             self._processes.stop()
@@ -338,7 +340,9 @@ class RewardPool:
             if pending.future.done() and pending.future.exception() is None:
                 self._known[ticket], _ = pending.future.result()
             elif pending.was_resubmitted:
-                self._known[ticket] = Grade(None, "pool_broken", detail="the reward workers' pool broke twice")
+                self._known[ticket] = Grade(
+                    None, "pool_broken", detail=f"the pool of {self.setting} workers broke twice"
+                )
             else:
                 pending.was_resubmitted = True
                 self._schedule(ticket, pending)

@@ -21,25 +21,26 @@ _MAX_REPR_CHARS = 200
 _loaded: dict[str, Any] = {}  # this process's reward, or why there is none; written once, by load_reward
 
 
-def load_reward(pickled_reward: bytes, isolation: Isolation) -> None:
+def load_reward(pickled_reward: bytes, isolation: Isolation, setting: str) -> None:
     """Isolate the process, unpickle the reward, import what it grades with and let it check itself.
 
     Runs once per process, before the time of its first response is counted, and never raises: see :func:`load_error`.
+    ``setting`` is what chooses limits, for messages: ``reward`` or ``environment``.
     """
     try:
         isolate(isolation)
         reward = pickle.loads(pickled_reward)
-        for module in getattr(reward, "modules", ()):
-            importlib.import_module(module)
         check = getattr(reward, "check", None)
         if check is not None:
             check()
+        for module in getattr(reward, "modules", ()):  # of an environment known when it was checked
+            importlib.import_module(module)
         if not _has_room():  # a process that is above its limit already would fail at every response
             raise MemoryError
         _loaded["reward"] = reward
     except BaseException as error:  # a user's module can raise anything on import; the parent reports it
         # A library that cannot be mapped is an ImportError, whatever the reason.
-        text = error if _has_room() else "no room for a response; raise reward.memory_limit_gb"
+        text = error if _has_room() else f"no room for a response; raise {setting}.memory_limit_gb"
         _loaded["error"] = f"{type(error).__name__}: {text}\n{traceback.format_exc()}"
 
 

@@ -83,6 +83,8 @@ class Driver:
         self._open: list[Step] = []
         self._generating: dict[str, tuple[Step, Request]] = {}
         self._grading: dict[_Place, Ungraded] = {}
+        self._unwanted: dict[Step, list[str]] = {}
+        """What the engine still generates and no step wants, by step."""
         self._probes: dict[Step, OpenProbe] = {}
         """By step, those that are not over."""
 
@@ -98,10 +100,11 @@ class Driver:
                 probe.submit(self._submitter(engine, step))
             while self._fill_slots(engine):
                 for generation in guarded(engine.poll):
-                    self._receive(engine, generation)
-                self._take_turns(engine)
+                    self._receive(generation)
+                self._take_turns(engine.max_model_tokens)
                 for place, grade in self._verdicts():
-                    self._grade(engine, place, grade)
+                    self._grade(place, grade)
+                self._abort_unwanted(engine)
                 yield from self._complete()
                 self._report()
                 self._interrupt_check()
@@ -115,6 +118,7 @@ class Driver:
                 if self._episodes is not None:  # drawn again from its first turn
                     self._episodes.drop(self._place(request))
             self._generating.clear()
+            self._unwanted.clear()
             raise
         except BaseException:
             self._leave(engine)
@@ -194,16 +198,16 @@ class Driver:
         turns = self._episodes.take_ready(num_free)
         self._launch(engine, [(turn.step, turn.request, turn.ids, turn.sampling, turn.seed) for turn in turns])
 
-    def _take_turns(self, engine: RolloutEngine) -> None:
+    def _take_turns(self, max_model_tokens: int) -> None:
         """Go on with episodes whose environment has answered; wait for one only when nothing else is left to do."""
         if self._episodes is None:
             return
         is_busy = self._generating or self._episodes.num_ready or any(step.num_waiting for step in self._open)
         wait_s = 0.0 if is_busy or not self._episodes.num_at_environment else _IDLE_WAIT_S
-        for ended in self._episodes.receive(engine.max_model_tokens, wait_s):
-            self._ask_grader(engine, ended)
+        for ended in self._episodes.receive(max_model_tokens, wait_s):
+            self._ask_grader(ended)
 
-    def _receive(self, engine: RolloutEngine, generation: Generation) -> None:
+    def _receive(self, generation: Generation) -> None:
         """Hand a finished response to the graders, and a turn of an episode to its environment."""
         if any(probe.take(generation) for probe in self._probes.values()):
             self._probes = {step: probe for step, probe in self._probes.items() if not probe.is_over}
@@ -219,18 +223,18 @@ class Driver:
         if self._episodes is not None:
             self._episodes.note_turn(self._place(request), step, request, generation, text)
         else:
-            self._ask_grader(engine, Ungraded(step, request, generation, text))
+            self._ask_grader(Ungraded(step, request, generation, text))
 
-    def _ask_grader(self, engine: RolloutEngine, answer: Ungraded) -> None:
+    def _ask_grader(self, answer: Ungraded) -> None:
         """Have a response graded that has no grade from its environment."""
         place, is_truncated = self._place(answer.request), answer.generation.is_truncated
         self.num_generated += 1
         self._grading[place] = answer
         is_cut_short = (answer.request.max_new_tokens or math.inf) < self._sampling.max_new_tokens
         if not self._settings.asks_grader(is_truncated=is_truncated, is_cut_short=is_cut_short):
-            self._grade(engine, place, Grade(reward=0.0))
+            self._grade(place, Grade(reward=0.0))
         elif answer.grade is not None:
-            self._grade(engine, place, answer.grade)
+            self._grade(place, answer.grade)
         else:
             turns = answer.episode.turns if answer.episode is not None else ()
             completion = Completion(answer.text, "length" if is_truncated else "stop", answer.num_tokens, turns)
@@ -246,8 +250,11 @@ class Driver:
         with self._waiting():
             return self._grader.wait(_IDLE_WAIT_S)
 
-    def _grade(self, engine: RolloutEngine, place: _Place, grade: Grade) -> None:
-        """Tell a step of a verdict, and drop what it no longer wants."""
+    def _grade(self, place: _Place, grade: Grade) -> None:
+        """Tell a step of a verdict, and drop what it no longer wants.
+
+        Asks nothing of the engine, which may fail: the verdicts that came with this one are told first.
+        """
         waiting = self._grading.pop(place, None)
         if waiting is None:  # of a response that was dropped, or left over from an interrupted rollout
             return
@@ -258,12 +265,17 @@ class Driver:
         unwanted = step.dropped()
         names = map(self._request_id, unwanted)
         if running := [name for name in names if self._generating.pop(name, None)]:
-            step.note_wasted(guarded(engine.abort, running))
+            self._unwanted.setdefault(step, []).extend(running)
         for dropped in unwanted:
             if graded := self._grading.pop(self._place(dropped), None):
                 step.note_wasted(graded.num_tokens)
             if self._episodes is not None:
                 step.note_wasted(self._episodes.drop(self._place(dropped)))
+
+    def _abort_unwanted(self, engine: RolloutEngine) -> None:
+        while self._unwanted:
+            step, names = self._unwanted.popitem()
+            step.note_wasted(guarded(engine.abort, names))
 
     def _complete(self) -> Iterator[Step]:
         """Let go of complete steps, one after another: where an engine is lost then, the next ones are still here."""
@@ -276,8 +288,13 @@ class Driver:
 
     def _leave(self, engine: RolloutEngine) -> None:
         """Leave nothing in flight after an interrupt or an error; warn where the engine does not let go."""
-        leftovers = [*self._generating, *(name for probe in self._probes.values() for name in probe.in_flight)]
+        leftovers = [
+            *self._generating,
+            *(name for names in self._unwanted.values() for name in names),
+            *(name for probe in self._probes.values() for name in probe.in_flight),
+        ]
         self._generating.clear()
+        self._unwanted.clear()
         self._probes.clear()
         self._grading.clear()
         self._grader.discard_pending()

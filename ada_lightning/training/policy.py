@@ -33,7 +33,7 @@ from ada_lightning.training.batch import Microbatch, TrainingBatch
 from ada_lightning.training.losses import PolicyLoss, TokenTerms
 from ada_lightning.training.models.compiled import compile_layers
 from ada_lightning.training.models.trained import AllParameters, TrainedParameters
-from ada_lightning.training.readable_policy import ReadablePolicy
+from ada_lightning.training.readable_policy import ReadablePolicy, T
 from ada_lightning.training.token_masks import HeadUpdate, TokenMask
 from ada_lightning.training.updates import (
     ConstantSchedule,
@@ -132,7 +132,7 @@ class PolicyModule(ReadablePolicy):
     def setup(self, stage: str) -> None:
         """Say what this process does where another one leads."""
         self.ranks.on("represent", self._represent)
-        self.ranks.on("rehearse", self._rehearse)
+        self.ranks.on("rehearse", partial(self._in_halves_if_needed, self._rehearse))
         self.ranks.on("weights", lambda _: deque(whole_weights(self.model), maxlen=0))
         self.advantage.connect(self.log_ratios, self.last_states)
 
@@ -200,7 +200,7 @@ class PolicyModule(ReadablePolicy):
         lr = self._set_learning_rate(batch.share_done)
         self._begin_update(batch)
         with self.clock.phase("update"):
-            total_loss, totals = self._accumulate(batch)
+            total_loss, totals = self._in_halves_if_needed(self._accumulate, batch)
             self._finish_gradients()
             grad_norm = clip_to_norm(self.trained.trainable(self.model), self.max_grad_norm)
             loss_grad_norm = self._clip_loss_gradient()
@@ -223,14 +223,14 @@ class PolicyModule(ReadablePolicy):
                 f"expected a rollout of version {expected_version}"
             )
 
-    def _accumulate(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+    def _in_halves_if_needed(self, compute: Callable[[TrainingBatch], T], batch: TrainingBatch) -> T:
         """Compute the gradients of a batch; once more from their start, in halves, where memory does not suffice.
 
         Raises:
             UpdateOutOfMemoryError: halves do not fit either, or ranks would take different ways.
         """
         try:
-            return self._accumulate_once(batch)
+            return compute(batch)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -251,13 +251,13 @@ class PolicyModule(ReadablePolicy):
         )
         halves = replace(batch, microbatches=parts, streamed=None)
         try:
-            return self._accumulate_once(halves)
+            return compute(halves)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             raise UpdateOutOfMemoryError(halves, error) from error
 
-    def _accumulate_once(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+    def _accumulate(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Add the gradients of every microbatch up, to those that are there; return loss and sums for logging."""
         so_far = GradientSum()
         if isinstance(streamed := batch.streamed, StreamedPart):
@@ -342,7 +342,7 @@ class PolicyModule(ReadablePolicy):
 
     def rehearse(self, batch: TrainingBatch) -> None:
         """Compute the gradients of a batch and forget them: what an update costs."""
-        self._together("rehearse", self._rehearse, batch)
+        self._together("rehearse", partial(self._in_halves_if_needed, self._rehearse), batch)
 
     def _rehearse(self, batch: TrainingBatch) -> None:
         with self.trainer.precision_plugin.forward_context():

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
@@ -113,7 +114,8 @@ class GresoCurriculum(Curriculum):
         return [prompt for prompt in candidates if generator.random() < self.chance(prompt.prompt_id)]
 
     def observe(self, pools: Sequence[ResponsePool]) -> None:
-        """Note which groups were easy or hard, and let the probabilities follow."""
+        """Note which groups were easy or hard, and let the probabilities and the other curriculum follow."""
+        self.curriculum.observe(pools)
         evident = [pool for pool in pools if pool.num_sampled]
         if not evident:
             return
@@ -138,16 +140,25 @@ class GresoCurriculum(Curriculum):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Probabilities, whether they move already, and the streaks by prompt id."""
-        streaks = {prompt_id: list(streak) for prompt_id, streak in self._streaks.items()}
-        return {"p": dict(self.p), "is_second_epoch": self._is_second_epoch, "streaks": streaks}
+        """Probabilities, whether they move already, streaks by prompt id, and what the other curriculum remembers."""
+        return {
+            "p": dict(self.p),
+            "is_second_epoch": self._is_second_epoch,
+            "streaks": {prompt_id: list(streak) for prompt_id, streak in self._streaks.items()},
+            "curriculum": named_state(self.curriculum),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
+        """Restore :meth:`state_dict`.
+
+        Raises:
+            ValueError: the other curriculum was of another class, and remembers something.
+        """
         if state:
             self.p = {kind: float(state["p"][kind]) for kind in (EASY, HARD)}
             self._is_second_epoch = bool(state["is_second_epoch"])
             self._streaks = {prompt_id: (kind, int(n)) for prompt_id, (kind, n) in state["streaks"].items()}
+            load_named_state(self.curriculum, state.get("curriculum", {}), setting="curriculum.curriculum")
 
     def bend(self) -> str:
         """What is skipped, and what bounds it."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.protocols import Cut, PoolEnd, Sampler, Trait
-from ada_lightning.core.records import Belief, ResponsePool
+from ada_lightning.core.protocols import Cut, PolicyView, PoolEnd, Sampler, Trait
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
 
 
@@ -93,6 +93,24 @@ class PruningSampler(Checked, Sampler):
     def cut(self, pool: ResponsePool, sample_index: int) -> Cut | None:
         """Say what the inner sampler says."""
         return self.sampler.cut(pool, sample_index)
+
+    def chance_to_go_on(self, pool: ResponsePool, num_positive: int, num_negative: int, num_open: int) -> float:
+        """Say what the inner sampler says of prompts that stay; no block of the others is drawn ahead."""
+        if pool.slot in self._pruned:
+            return 0.0
+        return self.sampler.chance_to_go_on(pool, num_positive, num_negative, num_open)
+
+    def expected_need(self, pool: ResponsePool) -> float:
+        """Say what the inner sampler says of prompts that stay."""
+        return 0.0 if pool.slot in self._pruned else self.sampler.expected_need(pool)
+
+    def connect(self, policy: PolicyView) -> None:
+        """Connect the inner sampler."""
+        self.sampler.connect(policy)
+
+    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """Let the inner sampler look at the training prompts."""
+        self.sampler.check_prompts(prompts)
 
     def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Note who was sampled."""

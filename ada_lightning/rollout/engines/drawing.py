@@ -74,7 +74,7 @@ def _warped(scores_BV: Tensor, settings: SamplingSettings) -> Tensor:
     from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
     warpers = [
-        *([TemperatureLogitsWarper(settings.temperature)] if settings.temperature != 1 else []),
+        *([TemperatureLogitsWarper(float(settings.temperature))] if settings.temperature != 1 else []),
         *([TopKLogitsWarper(settings.top_k)] if settings.top_k > 0 else []),
         *([TopPLogitsWarper(settings.top_p)] if settings.top_p < 1 else []),
     ]

@@ -427,8 +427,8 @@ class EnginePool(VersionedEngine):
         if not self._seats:
             self.close()
             raise EngineError(
-                "no engine of the pool is left: each broke more often than rollout.host.max_restarts"
-                + (f"; the last one: {last_error}" if last_error else "")
+                "no engine of the pool is left: each broke more often than rollout.host.max_restarts, or with a weight "
+                "transfer, which no new engine can join" + (f"; the last one: {last_error}" if last_error else "")
             )
 
 

@@ -57,6 +57,7 @@ class RequestQueue:
         for version in {version for _, version in found.values()}:
             if version in self._waiting:
                 self._waiting[version] = deque(each for each in self._waiting[version] if each not in found)
+        self._forget_idle_versions()
         self._num_open.subtract(version for _, version in found.values())
         return set(found)
 
@@ -91,6 +92,7 @@ class RequestQueue:
             free = [seat for seat in with_room if seat.is_ready]  # and was not lost meanwhile
             if free and self._waiting.get(version):
                 request = self._requests[self._waiting[version].popleft()][0]
+                self._forget_idle_versions()
                 seat = self._choose(free, request.prompt_ids)
                 seat.in_flight.add(request.request_id)
                 return seat, request
@@ -102,6 +104,10 @@ class RequestQueue:
         self._waiting.clear()
         self._num_open.clear()
         self._homes.clear()
+
+    def _forget_idle_versions(self) -> None:
+        """Keep only versions of which a request waits: a run has thousands."""
+        self._waiting = {version: waiting for version, waiting in self._waiting.items() if waiting}
 
     def _choose(self, free: Sequence[Seat], prompt_ids: tuple[int, ...]) -> Seat:
         chosen = min(free, key=lambda seat: (len(seat.in_flight) / seat.told.max_num_seqs, seat.index))

@@ -75,8 +75,8 @@ class NextTurn:
 class OpenEpisodes:
     """Takes turns of the model to environments and their answers back, episode by episode.
 
-    The order of limits is fixed, so that equal episodes end for equal reasons: an environment's own end, then
-    ``length`` (a turn cut by the length limit), ``turns``, ``context``.
+    The order of limits is fixed, so that equal episodes end for equal reasons: ``length`` (a turn cut by the length
+    limit, even where its environment ends the episode), an environment's own end, ``turns``, ``context``.
 
     Args:
         environments: the workers, or what steps them.

@@ -18,6 +18,11 @@ QueryKeyValue = tuple[Tensor, Tensor, Tensor]
 _NOT_SUPPORTED = ("softcap", "s_aux", "position_bias")
 """What some architectures hand to their attention function and this one does not know."""
 
+_DROPOUTS = (
+    "activation_dropout", "attention_dropout", "attn_pdrop", "dropout", "embd_pdrop", "hidden_dropout", "resid_pdrop"
+)  # fmt: skip
+"""Settings by which the architectures of transformers leave out activations."""
+
 
 class PackedAttention:
     """Packed tokens attend to those before them in their response, and to its prompt; only that is computed.
@@ -51,11 +56,10 @@ class PackedAttention:
                 f"{name} has {what}, which would run on from one packed response into the next; use a model whose "
                 "layers are all attention"
             )
-        if getattr(config, "attention_dropout", 0.0):
+        if drops := [f"{key} = {getattr(config, key):g}" for key in _DROPOUTS if getattr(config, key, 0.0)]:
             raise ValueError(
-                f"{name} drops {config.attention_dropout:.0%} of its attention while training, so its "
-                "log-probabilities are not those of the policy that sampled; set attention_dropout to 0 in its "
-                "config.json"
+                f"{name} leaves out activations at random while training ({', '.join(drops)}), so its "
+                "log-probabilities are not those of the policy that sampled; set that to 0 in its config.json"
             )
 
     def arguments(self, microbatch: Microbatch) -> dict[str, Any]:

@@ -21,8 +21,7 @@ class UpdateOutOfMemoryError(RunStoppedError):
             f"an update ran out of memory with {num_tokens} tokens at once ({type(error).__name__}: "
             f"{str(error).splitlines()[0] if str(error) else 'no text'}). Lower data.max_tokens_per_microbatch to "
             f"{max(num_tokens // 2, 1)} or less, lower policy.logprob_chunk_size, switch on "
-            "policy.gradient_checkpointing, or give the engine less: rollout.engine.kv_cache_gib; "
-            "then continue with ckpt=last"
+            "policy.gradient_checkpointing, or give the engine less: rollout.engine.kv_cache_gib"
         )
 
 

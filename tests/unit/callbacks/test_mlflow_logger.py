@@ -246,11 +246,6 @@ def test_importing_the_logger_does_not_import_mlflow():
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False).returncode == 0
 
 
-def test_an_option_that_is_gone_says_so():
-    with pytest.raises(ValueError, match=r"logger\.mlflow\.max_outbox_mb is gone"):
-        MLflowTracking(run_dir="x", run_name="x", experiment_name="x", max_outbox_mb=256)
-
-
 def test_without_metrics_csv_there_is_nothing_to_send_and_that_is_said(make, caplog):
     logger = make()
     logger.mlflow.log_metrics({"a": 1.0}, step=0)

@@ -48,7 +48,11 @@ class Connecting(Callback):
         ("callbacks.response_log.max_prompts=0", "callbacks.response_log: max_prompts must be a whole number"),
         ("callbacks.sample_page.max_prompts=0", "callbacks.sample_page: max_prompts must be at least 1"),
         ("callbacks.sampling_plots.every_n_steps=0", "callbacks.sampling_plots: every_n_steps must be at least 1"),
-        ("logger.mlflow.max_outbox_mb=0", "logger.mlflow: logger.mlflow.max_outbox_mb is gone"),
+        (
+            "+experiment=pilot_commit advantage=official +selection.selection.group_size=4 "
+            "selection.selection._target_=ada_lightning.methods.selection.BanditSelection",
+            "selection: selection.selection: BanditSelection compares the pools of a step",
+        ),
         ("trainer.accelerator=gpuu", "trainer.accelerator = gpuu is no kind of device; use one of auto, cpu, cuda"),
         ("++trainer.log_every_n_steps=5", "trainer.log_every_n_steps has no effect: every update is logged"),
         ("loss=clipped loss.dual_clip=0.5", "loss: loss.dual_clip must be above 1 (.inf sets no bound); got 0.5"),
@@ -104,8 +108,8 @@ def test_the_other_programs_refuse_an_engine_and_a_logger_that_cannot_work():
         check_prepare_config(composed(*wrong, program="prepare"))
     assert [line.split(" ")[0] for line in error.value.problems] == ["rollout:", "rollout.max_model_tokens"]
     with pytest.raises(ConfigError, match="9000 is more than the model can attend to, 8192 tokens") as error:
-        check_evaluation(composed(*wrong, "+mlflow.max_outbox_mb=0", "label=x", program="evaluate"))
-    assert [line.split(" ")[0] for line in error.value.problems] == ["rollout:", "mlflow:", "rollout.max_model_tokens"]
+        check_evaluation(composed(*wrong, "+mlflow.outbox=0", "label=x", program="evaluate"))
+    assert [line.split(" ")[0] for line in error.value.problems] == ["unknown", "rollout:", "rollout.max_model_tokens"]
 
 
 def test_an_engine_names_all_of_its_wrong_arguments_without_vllm(monkeypatch):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ada_lightning.core.records import Completion, Grade, SamplingSettings
+from ada_lightning.core.schedule import Continuous
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
@@ -161,6 +162,32 @@ def test_an_interrupt_aborts_what_is_in_flight():
     with pytest.raises(KeyboardInterrupt):
         collect([1] * 3, engine, interrupt_check=interrupt)
     assert (engine.num_in_flight(), engine.num_aborted) == (0, 12)
+
+
+class NoAbort(ScriptedEngine):
+    """Breaks where it is asked to drop something."""
+
+    def abort(self, request_ids):
+        raise EngineError("no answer")
+
+
+class Bounded(ScriptedEngine):
+    def poll(self):
+        assert self._clock < 1000, "the step waits for verdicts that nobody will tell it"
+        return super().poll()
+
+
+def test_no_verdict_is_lost_with_an_engine_that_breaks_where_one_of_them_drops_requests():
+    settings = StepSettings(seed=0, schedule=Continuous(fill_to=64, min_chance=0.3, max_waste_ratio=10.0))
+    step = Step([make_prompt(1)] * 4, sampler=BALANCE, selection=AllSelection(), settings=settings)
+    driver = Driver(
+        [step], sampling=SamplingSettings(max_new_tokens=4), settings=settings, grader=SlowGrader(),
+        decode=builders.decode, outlives_engine=True,
+    )  # fmt: skip
+    options = {"pass_rates": {1: 0.3}, "num_polls": lambda generator, is_positive: generator.randrange(1, 20)}
+    with pytest.raises(EngineError, match="no answer"):
+        list(driver.run(NoAbort(**options)))
+    assert list(driver.run(Bounded(**options))) == [step]
 
 
 def test_a_grader_hears_how_a_response_ended_and_what_it_tells_stays_with_the_response():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ada_lightning.methods.curriculum import DifficultyBand, GresoCurriculum, UniformCurriculum
+from ada_lightning.methods.curriculum import DifficultyBand, GresoCurriculum, PromptReplay, UniformCurriculum
 from tests.builders import make_pool
 from tests.unit.methods.curriculum.histories import ids, prompts
 
@@ -38,6 +38,18 @@ def test_the_chance_falls_with_every_visit_without_a_signal_and_one_with_it_rest
     assert curriculum.chance("p1") == 0.01
     curriculum.observe([make_pool(MIXED, key=1)])
     assert curriculum.chance("p1") == 1.0
+
+
+def test_the_other_curriculum_learns_and_is_remembered():
+    curriculum = GresoCurriculum(curriculum=PromptReplay(cooldown=0))
+    curriculum.observe([make_pool(MIXED, key=1), make_pool(HARD, key=2)])
+    curriculum.observe([])
+    assert curriculum.curriculum.waiting() == ["p1"]
+    resumed = GresoCurriculum(curriculum=PromptReplay(cooldown=0))
+    resumed.load_state_dict(curriculum.state_dict())
+    assert resumed.curriculum.waiting() == ["p1"]
+    with pytest.raises(ValueError, match=r"curriculum\.curriculum: .*what PromptReplay remembers"):
+        GresoCurriculum().load_state_dict(curriculum.state_dict())
 
 
 def test_skipped_as_often_as_the_chance_says():

@@ -46,6 +46,22 @@ def test_prompts_of_little_expected_advantage_are_left_out_as_often_as_asked():
         assert abs(counts[key] / num_steps - 0.5) < 4 * math.sqrt(0.25 / num_steps)
 
 
+def test_who_stays_is_drawn_ahead_as_the_inner_sampler_says_and_nobody_else():
+    inner = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
+    sampler = make_sampler(rate=0.9, inner=inner)
+    pools = [make_pool([], key=key, slot=slot) for slot, key in enumerate(BELIEFS)]
+    for pool, belief in zip(pools, BELIEFS.values(), strict=True):
+        pool.belief = belief
+    sampler.plan(pools)
+    pruned = [pool for pool in pools if not sampler.num_to_draw(pool)]
+    assert 0 < len(pruned) < len(pools)
+    for pool in pools:
+        stays = pool not in pruned
+        assert sampler.chance_to_go_on(pool, 1, 1, 2) == stays * inner.chance_to_go_on(pool, 1, 1, 2)
+        assert sampler.expected_need(pool) == stays * inner.expected_need(pool)
+    assert any(sampler.expected_need(pool) > 0 for pool in pools)
+
+
 def step_advantage(groups):
     """Sum of advantage times a fixed vector of each prompt's: what an update is linear in."""
     groups = weighed(PoolMeanAdvantage(normalize_std=True), groups)

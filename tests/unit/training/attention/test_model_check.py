@@ -31,7 +31,9 @@ def test_plain_attention_is_accepted(accepted):
             "layers of type linear_attention, which would run on",
         ),
         (model(is_stateful=True), "layers with a state"),
-        (model(attention_dropout=0.1), "drops 10% of its attention"),
+        (model(attention_dropout=0.1), r"at random while training \(attention_dropout = 0.1\)"),
+        (model(dropout=0.1, attention_dropout=0.0), r"at random while training \(dropout = 0.1\)"),  # OPT
+        (model(resid_pdrop=0.1, embd_pdrop=0.2), "embd_pdrop = 0.2, resid_pdrop = 0.1"),  # GPT-2, Phi
     ],
 )
 def test_what_crosses_packed_responses_is_refused(refused, message):

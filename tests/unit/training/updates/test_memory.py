@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from lightning.pytorch import Callback
 
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.packing import group_microbatch
@@ -71,6 +72,31 @@ def test_an_update_without_memory_is_repeated_in_halves_with_the_same_outcome(ti
     assert max(calls[1:]) < calls[0]
 
 
+def test_a_rehearsal_without_memory_is_repeated_in_halves_too(tiny_path):
+    (batch,) = pack()
+    policy = make_policy(tiny_path)
+    loss, calls = policy.microbatch_loss, []
+
+    def fails_at_first(microbatch, batch):
+        calls.append(microbatch.num_computed_tokens)
+        if len(calls) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return loss(microbatch, batch)
+
+    class Rehearsing(Callback):
+        def on_train_start(self, trainer, pl_module):
+            policy.microbatch_loss = fails_at_first
+            policy.rehearse(batch)
+            policy.microbatch_loss = loss
+            assert all(parameter.grad is None for parameter in policy.parameters())
+
+    with pytest.warns(RuntimeWarning, match=r"ran out of memory .* in 2 parts"):
+        fit(policy, [batch], Rehearsing())
+    assert len(calls) == 3
+    assert max(calls[1:]) < calls[0]
+    assert policy.policy_version == 1
+
+
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("a bug")])
 @pytest.mark.filterwarnings("ignore:an update ran out of memory")
 def test_where_halves_do_not_fit_either_the_way_out_is_named_and_other_errors_pass(tiny_path, error):
@@ -80,7 +106,7 @@ def test_where_halves_do_not_fit_either_the_way_out_is_named_and_other_errors_pa
         raise error
 
     policy.microbatch_loss = always_fails
-    named = r"Lower data.max_tokens_per_microbatch to \d+ or less.*ckpt=last"
+    named = r"Lower data.max_tokens_per_microbatch to \d+ or less.*kv_cache_gib$"
     kind, message = (UpdateOutOfMemoryError, named) if is_out_of_memory(error) else (RuntimeError, "^a bug$")
     with pytest.raises(kind, match=message):
         fit(policy, pack())
