@@ -9,6 +9,13 @@
       because: "Nobody was seen ahead of GRPO with 4 responses in three seeds, and it trains on the fewest tokens.",
       known: "runs of the default model",
     },
+    "many-words": {
+      take: "grpo_chosen data.num_minibatches=4 data.prompts_per_step=128",
+      because:
+        "Like words and earlier visits say which prompts differ, and nothing is drawn to find out. Where training is dear, " +
+        "rarer_class with the same settings trains on a third of the tokens.",
+      known: "runs of a tiny model at a price of about 1",
+    },
     "once-words": {
       take: "grpo_chosen data.num_minibatches=4 data.prompts_per_step=128",
       because:
