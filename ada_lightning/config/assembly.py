@@ -86,7 +86,10 @@ class SamplingParts:
         arguments are those of a :class:`~ada_lightning.analysis.offline.SamplingJob`, and its reward's configuration.
         """
         environment, dtype = (OmegaConf.select(cfg, f"rollout.{name}") for name in ("environment", "engine.dtype"))
-        of_episodes = {} if environment is None else {"environment": OmegaConf.to_container(environment, resolve=True)}
+        of_episodes = {}
+        if environment is not None:  # where an episode has no room for another turn, it ends
+            of_episodes["environment"] = OmegaConf.to_container(environment, resolve=True)
+            of_episodes["max_model_tokens"] = OmegaConf.select(cfg, "rollout.max_model_tokens")
         return JobSettings(
             {
                 **of_episodes,
