@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ada_lightning.config.setup import Setup
-from ada_lightning.core.protocols import Curriculum, PassRateEstimator, Sampler, Trait
+from ada_lightning.core.protocols import Curriculum, PassRateEstimator, Trait
 from ada_lightning.methods.estimators import WindowEstimator
 from ada_lightning.methods.sampling import FirstVisitSampler
 from ada_lightning.methods.selection import SeenSelection
@@ -70,10 +70,12 @@ def curriculum_errors(run: Setup) -> Iterator[str]:
 
 def label_errors(run: Setup) -> Iterator[str]:
     """A sampler that compares answers needs a reward that tells them, spelled without the reference."""
-    reward = run.part("reward.reward")
-    samplers = [run.part(key) for key in ("sampler", "sampler.sampler")]  # the second: of one that leaves out prompts
-    reading = [part for part in samplers if isinstance(part, Sampler) and Trait.READS_ANSWERS in part.traits]
-    if not reading or reward is None:
+    reward, keys = (
+        run.part("reward.reward"),
+        ("sampler", "sampler.sampler"),
+    )  # the second: of one that leaves out prompts
+    key = next((key for key in keys if run.has(key, Trait.READS_ANSWERS)), None)
+    if key is None or reward is None:
         return
     told = getattr(reward, "answers_without_reference", None)
     if told is True:
@@ -81,7 +83,7 @@ def label_errors(run: Setup) -> Iterator[str]:
     name = type(reward).__name__
     reason = f"{name} spells an answer like the reference where it equals it" if told is False else f"{name} tells none"
     yield (
-        f"sampler: {type(reading[0]).__name__} goes by the answers that a reward finds without the reference, and "
+        f"{key}: {run.name(key)} goes by the answers that a reward finds without the reference, and "
         f"{reason}; use reward=exact_match, reward=numeric, reward=reasoning_gym, reward=math with "
         "reward.reward.own_spelling=true, or a function that returns a Verdict with an answer and has the attribute "
         "answers_without_reference = True"

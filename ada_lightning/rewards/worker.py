@@ -22,7 +22,7 @@ _loaded: dict[str, Any] = {}  # this process's reward, or why there is none; wri
 
 
 def load_reward(pickled_reward: bytes, isolation: Isolation, setting: str) -> None:
-    """Isolate the process, unpickle the reward, import what it grades with and let it check itself.
+    """Isolate the process, unpickle the reward, let it check itself and import what it grades with.
 
     Runs once per process, before the time of its first response is counted, and never raises: see :func:`load_error`.
     ``setting`` is what chooses limits, for messages: ``reward`` or ``environment``.

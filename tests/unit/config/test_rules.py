@@ -127,6 +127,8 @@ REFUSED = [
     (f"{CUT} sampler.num_tokens=32", "num_tokens = 32 cuts nothing: ... max_new_tokens = 32 ... sampler.num_tokens=16"),
     ("+experiment=environments/calculator sampler=cut selection=all advantage=history_baseline sampler.num_tokens=8",
      "an episode has several turns; use environment=none"),
+    ("sampler=pruning sampler.sampler._target_=ada_lightning.methods.sampling.CGrpoSampler selection=all "
+     "advantage=official reward=math", "sampler.sampler: CGrpoSampler goes by the answers ... MathReward spells"),
     # selections that rank, drop or thin out
     ("+experiment=pruning advantage=grpo", "use advantage=official, with advantage.normalize_std=true"),
     ("+experiment=cppo advantage=rloo", "LargestAdvantageSelection takes advantages over the whole pool"),

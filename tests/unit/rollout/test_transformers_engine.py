@@ -35,7 +35,7 @@ def open_engine(path, tmp_path, **options):
     )
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0, 2])
 def test_logprobs_are_those_of_one_sequence_at_a_time(engine, tiny_path, temperature):
     """Slots are reused, prompts are padded, and positions differ in a step: none of it shows. Greedy is untempered."""
     settings = SamplingSettings(max_new_tokens=12, temperature=temperature)
