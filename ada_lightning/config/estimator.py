@@ -70,10 +70,8 @@ def curriculum_errors(run: Setup) -> Iterator[str]:
 
 def label_errors(run: Setup) -> Iterator[str]:
     """A sampler that compares answers needs a reward that tells them, spelled without the reference."""
-    reward, keys = (
-        run.part("reward.reward"),
-        ("sampler", "sampler.sampler"),
-    )  # the second: of one that leaves out prompts
+    reward = run.part("reward.reward")
+    keys = ("sampler", "sampler.sampler")  # the second: of one that leaves out prompts
     key = next((key for key in keys if run.has(key, Trait.READS_ANSWERS)), None)
     if key is None or reward is None:
         return
