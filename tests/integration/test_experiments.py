@@ -7,7 +7,8 @@ import json
 import pytest
 from omegaconf import OmegaConf
 
-from tests.integration.conftest import ROOT, column
+from tests.integration.conftest import ROOT, column, rows
+from tests.unit.documented import unexplained
 
 pytestmark = pytest.mark.vllm
 
@@ -96,3 +97,4 @@ def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment
     assert max(column(folder, "rollout/trained_groups"), default=4) <= 4
     assert "update: " in out  # what is really optimised
     assert column(folder, "estimator/brier")
+    assert unexplained(rows(folder)[0]) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,6 +15,7 @@ PAGES = [
     *("README.md", "CONTRIBUTING.md", "docs/notebooks/first_run.ipynb"),
     *sorted({str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")} - GENERATED),
 ]
+_FIGURE = re.compile(r"`([a-z_]+/[\w<>]+)`")
 _STARTS = re.compile(
     r"^(?:\w+=\S+ )*"
     r"(?:(?:srun|torchrun|python3?|\.venv/bin/python) (?:.* )?(?P<file>\w+)\.py|ada (?P<name>\w+)) "
@@ -53,3 +55,16 @@ def _code(page: Path) -> list[str]:
         blocks = re.findall(r"^```(?:bash|sh)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         return [line for block in blocks for line in block.splitlines()] + re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text)
     return [line.removeprefix("!") for line in text.splitlines()]
+
+
+def figures() -> list[str]:
+    """Names of the figures of a run that ``docs/metrics.md`` explains; ``<k>`` stands for anything."""
+    return _FIGURE.findall((ROOT / "docs" / "metrics.md").read_text(encoding="utf-8"))
+
+
+def unexplained(columns: Iterable[str]) -> list[str]:
+    """Return the columns of a ``metrics.csv`` that ``docs/metrics.md`` does not explain."""
+    known = re.compile("|".join(re.sub("<[a-z]+>", r"[^/]+", re.escape(name)) for name in figures()))
+    of_tasks_and_averages = re.compile(r"^eval(_average)?/([^/]+/)?")
+    named = {column: of_tasks_and_averages.sub("eval/", column) for column in columns}
+    return [column for column, name in named.items() if name not in ("step", "unix_ms") and not known.fullmatch(name)]

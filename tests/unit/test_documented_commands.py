@@ -190,6 +190,7 @@ def test_the_pages_have_commands_for_data_of_ones_own():
     assert [(page, program) for page, program, _ in OWN_DATA] == [
         ("README.md", "train"),
         ("docs/use.md", "train"),
+        ("docs/use.md", "train"),
         ("docs/data.md", "train"),
         ("docs/data.md", "train"),
         ("docs/data.md", "prepare"),

@@ -75,6 +75,8 @@ class EnginePool(VersionedEngine):
         self._holds_versions = False
         """Whether each engine serves several versions by itself."""
         self._seats: list[Seat] = []
+        self._end = "it was closed"
+        """Why none is left, once none is."""
         try:
             for index in range(limits.num_engines):
                 self._seats.append(Seat(index, place.open(index), limits.start_timeout_s))
@@ -402,34 +404,36 @@ class EnginePool(VersionedEngine):
         seat.in_flight.clear()
         seat.calls.clear()
         seat.num_losses += 1
-        is_over = seat.num_losses > self._limits.max_restarts or seat.told.weight_transfer is not None
-        if not is_over:
+        why_over = ""
+        if seat.told.weight_transfer is not None:
+            why_over = "no new engine can join the weight transfer of the one that broke"
+        elif seat.num_losses > self._limits.max_restarts:
+            why_over = f"each broke more often than rollout.host.max_restarts = {self._limits.max_restarts}"
+        else:
             try:
                 seat.member = self._place.open(seat.index)
                 seat.limit_s, seat.silent_s = self._limits.start_timeout_s, 0.0
                 self.num_restarts += 1
             except EngineError as start_error:
-                error, is_over = start_error, True
-        if is_over:
+                error, why_over = start_error, "a new one did not start"
+        if why_over:
             self._seats.remove(seat)
             self._note_size()
+            self._end = f"{why_over}; the last one: {error}"
         warnings.warn(
             f"engine {seat.index} broke ({error}; process {seat.told.pid}) with {num_unfinished} requests in flight, "
             "which others finish; "
-            + (f"it is left out, {len(self._seats)} are left" if is_over else "it is being replaced")
+            + (f"it is left out, {len(self._seats)} are left" if why_over else "it is being replaced")
             + f"; {seat.member.log_file} may tell more",
             RuntimeWarning,
             stacklevel=2,
         )
-        self._require_seats(error)
+        self._require_seats()
 
-    def _require_seats(self, last_error: EngineError | None = None) -> None:
+    def _require_seats(self) -> None:
         if not self._seats:
             self.close()
-            raise EngineError(
-                "no engine of the pool is left: each broke more often than rollout.host.max_restarts, or with a weight "
-                "transfer, which no new engine can join" + (f"; the last one: {last_error}" if last_error else "")
-            )
+            raise EngineError(f"no engine of the pool is left: {self._end}")
 
 
 @contextlib.contextmanager

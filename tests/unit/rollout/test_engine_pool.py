@@ -206,10 +206,17 @@ def test_a_pool_without_an_engine_left_is_an_error(opened):
         member.die()
     with (
         pytest.warns(RuntimeWarning),
-        pytest.raises(EngineError, match=r"no engine of the pool is left: .*max_restarts.*; the last one: killed"),
+        pytest.raises(EngineError, match=r"is left: each broke .*max_restarts = 0; the last one: killed"),
     ):
         finish(pool)
-    with pytest.raises(EngineError, match="no engine of the pool is left"):
+    with pytest.raises(EngineError, match="no engine of the pool is left: each broke"):
+        submit(pool, 0)
+
+
+def test_a_pool_that_was_closed_says_so(opened):
+    pool, _ = opened(Stuck)
+    pool.close()
+    with pytest.raises(EngineError, match="no engine of the pool is left: it was closed"):
         submit(pool, 0)
 
 
