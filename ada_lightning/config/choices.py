@@ -65,8 +65,8 @@ def _defaults(text: str) -> Iterator[re.Match[str]]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Names of the files of a group; a folder in it is one entry."""
-    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    """Names of the files of a group, but for those that others build on; a folder in it is one entry."""
+    names = sorted(path.stem for path in folder.glob("[!_]*.yaml"))
     below = [(path, len(list(path.rglob("*.yaml")))) for path in sorted(folder.iterdir()) if path.is_dir()]
     return names + [f"{path.name}/... ({count})" for path, count in below if count and folder.name == "experiment"]
 

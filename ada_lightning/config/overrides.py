@@ -222,10 +222,15 @@ def _is_choice(loader: ConfigLoader, override: Override) -> bool:
 
 
 def _options(loader: ConfigLoader, group: str) -> list[str]:
-    options = loader.get_group_options(group, results_filter=ObjectType.CONFIG)
+    options = _offered(loader, group)
     for subgroup in loader.list_groups(group):
         options += [f"{subgroup}/{option}" for option in _options(loader, f"{group}/{subgroup}")]
     return sorted(options)
+
+
+def _offered(loader: ConfigLoader, group: str) -> list[str]:
+    """Options of a group, but for files such as ``_service``, which others build on."""
+    return [name for name in loader.get_group_options(group, ObjectType.CONFIG) if not name.startswith("_")]
 
 
 def _values(override: Override) -> list[str]:
@@ -347,7 +352,7 @@ def _word_error(loader: ConfigLoader, key: str, word: str) -> str | None:
     outer = own.rpartition("/")[0]
     if outer in GROUPS_OF_COMPONENTS:  # callbacks.preview=false: how to leave one out is said with the composed keys
         return None
-    named = {group: loader.get_group_options(group, results_filter=ObjectType.CONFIG) for group in (own, outer)}
+    named = {group: _offered(loader, group) for group in (own, outer)}
     choices = {group: options for group, options in named.items() if options}
     way_out = next((f"write {group}={word}" for group, options in choices.items() if word in options), "")
     listed = "; or ".join(f"{group}=<option>, of {', '.join(options)}" for group, options in choices.items())

@@ -50,7 +50,7 @@ def test_help_is_a_screenful(program):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_choice_is_named(program):
     for group in GROUPS[program]:
-        for file in (CONF / group).glob("*.yaml"):
+        for file in (CONF / group).glob("[!_]*.yaml"):
             assert re.search(rf"\b{file.stem}\b", help_of(program)), f"{group}={file.stem} is not in --help"
 
 
@@ -98,7 +98,7 @@ def test_every_command_it_shows_is_one(program):
 def test_a_group_is_described_with_its_default_starred_or_left_out(tmp_path):
     (tmp_path / "part" / "below").mkdir(parents=True)
     (tmp_path / "other").mkdir()
-    for name in ("part/b", "part/a", "part/below/c", "other/d"):
+    for name in ("part/b", "part/a", "part/_base", "part/below/c", "other/d"):
         (tmp_path / f"{name}.yaml").write_text("")
     (tmp_path / "main.yaml").write_text("defaults:\n  - part: b   # what it is\n  - _self_\n")
     part, below, other = "  part        what it is: a, b*", "  part/below  c", "  other       d"
@@ -108,6 +108,13 @@ def test_a_group_is_described_with_its_default_starred_or_left_out(tmp_path):
     for group in ("another", "~parts"):
         with pytest.raises(ValueError, match=f"no group {group.strip('~')}"):
             describe_choices(tmp_path, "main", (group,))
+
+
+@pytest.mark.parametrize("argument", ["rollout=_service", "rollout=service", "rollout.host=_service"])
+def test_what_options_build_on_is_no_option(argument):
+    (error,) = override_errors([argument], CONF, "train")
+    assert "vllm_cpu" in error
+    assert "_service" not in error.replace(argument, "")
 
 
 @pytest.mark.parametrize(
