@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from omegaconf import OmegaConf
 
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.data.jsonl import JsonlSource
 from ada_lightning.data.only import OnlyPrompts
+from tests.unit.config.composing import composed
 from tests.unit.data.test_prompt_encoder import ChatTokenizer
 
 DATA_CONFIGS = Path(__file__).parents[3] / "conf" / "data"
@@ -79,6 +79,6 @@ def test_files_that_cannot_be_used_are_named_with_the_other_problems(source, tmp
         )
 
 
-@pytest.mark.parametrize("config", sorted(path.stem for path in DATA_CONFIGS.glob("*.yaml")))
+@pytest.mark.parametrize("config", sorted(path.stem for path in DATA_CONFIGS.glob("[!_]*.yaml")))
 def test_every_kind_of_data_can_be_restricted_without_a_plus(config):
-    assert OmegaConf.load(DATA_CONFIGS / f"{config}.yaml").only is None
+    assert composed(f"data={config}").data.only is None
