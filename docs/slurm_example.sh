@@ -16,7 +16,7 @@ set -euo pipefail
 # both machines where a Ray was started over them before (rollout.host.num_engines=16 rollout.host.address=auto; docs/scaling.md).
 # The name must be the same when the run is continued, so it is no time and no job number.
 srun --kill-on-bad-exit=1 python train.py \
-  +experiment=paper/qwen2_5_math_1_5b_ada_seq_balance \
+  +experiment=paper/ada_seq_balance \
   run_name=qwen1.5b-balance \
   data.source.path=RLHFlow/reinforce_ada_hard_prompt_1-5b \
   trainer=fsdp \

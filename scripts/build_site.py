@@ -70,8 +70,8 @@ def experiments_page() -> str:
     ]
     papers = "".join(f"- `+experiment=paper/{file.stem}`\n" for file in sorted(EXPERIMENTS.glob("paper/*.yaml")))
     of_papers = (
-        "## The paper's own runs\n\nSettings of arXiv:2510.04996 for four models; they need a GPU and its data, and "
-        "have been checked, never run.\n\n"
+        "## The paper's own runs\n\nSettings of arXiv:2510.04996 for `model=qwen2_5_math_1_5b` and its three others, "
+        "which `conf/paper/base.yaml` names; they need a GPU and its data, and have been checked, never run.\n\n"
     )
     return _INTRODUCTION + "\n".join([*sections, of_papers + papers])
 

@@ -186,7 +186,7 @@ def paper() -> str:
 def paper_overrides(data: Path) -> list[str]:
     """Return what makes the experiment small."""
     return [
-        "+experiment=paper/qwen2_5_math_1_5b_ada_seq_balance",
+        "+experiment=paper/ada_seq_balance",
         f"data.source.path={data}",
         *SMALL,
         "data.num_minibatches=2",

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 WIDTH = 118
 INDENT = 14
@@ -29,6 +29,7 @@ def register_choices(config_dir: Path) -> None:
 
     OmegaConf.register_new_resolver("choices", choices, replace=True)
     OmegaConf.register_new_resolver("names", names, replace=True)
+    OmegaConf.register_new_resolver("model_name", _model_name, replace=True)
 
 
 def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()) -> str:
@@ -57,6 +58,11 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
         shown = below.keys() - left_out - defaults.keys()
         lines += [_entry(name, ", ".join(_names(below[name]))) for name in sorted(shown)]
     return "\n".join(lines)
+
+
+def _model_name(model: DictConfig) -> str:
+    """Last part of a model's path, or else its class."""
+    return Path(model.path).name if model.get("path") else str(model["_target_"]).rpartition(".")[2]
 
 
 def _defaults(text: str) -> Iterator[re.Match[str]]:

@@ -60,7 +60,7 @@ def test_every_experiment_has_a_section_with_its_claim_its_command_and_where_it_
     assert "`sampler=vip`" in sections["vip"]
     assert "python train.py +experiment=vip\n" in sections["vip"]
     assert "a variant of `ada_est_ema`, `ada_est_value`" in sections["ada_est_ema_paper"]
-    assert "paper/qwen3_4b_instruct_grpo" in page
+    assert "paper/grpo_n16" in page
 
 
 def test_a_notebook_is_a_page_with_what_it_printed_and_drew(site):

@@ -105,9 +105,7 @@ def test_the_papers_own_sets_and_bare_problems_give_the_papers_prompt(tmp_path):
     found = []
     for row in (theirs, bare):
         path = write(tmp_path / "a.jsonl", [row])
-        cfg = composed(
-            "+experiment=paper/qwen2_5_math_1_5b_grpo", f"data.source.path={path}", "data.source.num_heldout=0"
-        )
+        cfg = composed("+experiment=paper/grpo", f"data.source.path={path}", "data.source.num_heldout=0")
         [prompt] = instantiate(cfg.data).source.train_prompts()
         assert prompt.messages == tuple(turns)
         assert prompt.reference["answer"] == "2"

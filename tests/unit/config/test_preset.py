@@ -18,7 +18,7 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.policy import PolicyModule
 from tests.unit.config.composing import composed
 
-EXPERIMENTS = ("ada_seq_balance", "capo", "dapo", "flowrl", "gspo", "paper/qwen3_4b_instruct_grpo")
+EXPERIMENTS = ("ada_seq_balance", "capo", "dapo", "flowrl", "gspo", "paper/grpo")
 """A token mask and a rate of its own; a refill and a threshold; parameters in the loss; several updates; lengths."""
 
 

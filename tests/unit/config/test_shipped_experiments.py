@@ -60,10 +60,10 @@ MADE_OF = {
     "inverse_rl": "InverseRlSampler AllSelection LeaveOneOutAdvantage ConstantReduction",
     "cgrpo": "CGrpoSampler AllSelection GroupNormalizedAdvantage ConstantReduction",
     "ada_diverse": "SimilarPrompts DiverseUsefulness UniformSampler HistoryBaselineAdvantage",
-    "paper/llama3_2_3b_instruct_ada_est": "EmaEstimator EstimatedSampler PoolMeanAdvantage TokenMeanReduction",
-    "paper/llama3_2_3b_instruct_grpo": "UniformSampler GroupNormalizedAdvantage TokenMeanReduction",
-    "paper/llama3_2_3b_instruct_ada_seq_pos": "PositiveSampler PoolMeanAdvantage TokenMeanReduction",
-    "paper/llama3_2_3b_instruct_ada_seq_balance": "BalanceSampler PoolMeanAdvantage TokenMeanReduction",
+    "paper/ada_est": "EmaEstimator EstimatedSampler PoolMeanAdvantage TokenMeanReduction",
+    "paper/grpo": "UniformSampler GroupNormalizedAdvantage TokenMeanReduction",
+    "paper/ada_seq_pos": "PositiveSampler PoolMeanAdvantage TokenMeanReduction",
+    "paper/ada_seq_balance": "BalanceSampler PoolMeanAdvantage TokenMeanReduction",
 }
 PLAN = {"responses_per_prompt": 8, "n_min": 2, "n_max": 128, "group_size": 128}
 ESTIMATED = PLAN | {"gamma": 0.5, "n_max": 32, "group_size": 32}
@@ -110,19 +110,18 @@ VALUES = [
     ("cgrpo", "sampler", {"budgets": [2, 4, 8, 16, 32], "recalibrate_every": 50, "delta": None}),
     ("token_division", "sampler", ESTIMATED | {"n_min": 1, "gamma": None, "by_tokens": True}),
     ("prompt_replay", "curriculum", {"low": 0.25, "high": 0.75, "share": 0.75, "cooldown": 10, "max_reuses": 15}),
-    ("paper/llama3_2_3b_instruct_grpo_n8", "sampler", {"group_size": 8}),
-    ("paper/llama3_2_3b_instruct_grpo_n16", "sampler", {"group_size": 16}),
-    ("paper/llama3_2_3b_instruct_dapo", "refill", {"component": "", "max_ratio": 10}),
-    ("paper/llama3_2_3b_instruct_dapo", "loss", {"dual_clip": 10.0}),
-    ("paper/llama3_2_3b_instruct_ada_est", "sampler", ESTIMATED),
-    ("paper/llama3_2_3b_instruct_ada_est", "advantage", {"weight_power": 0.5}),
-    ("paper/llama3_2_3b_instruct_grpo", "sampler", {"group_size": 4}),
-    ("paper/llama3_2_3b_instruct_grpo", "loss", {"dual_clip": 3.0}),
-    ("paper/llama3_2_3b_instruct_ada_seq_pos", "sampler",
-     {"group_size": 4, "k_pos": 1, "samples_per_round": 4, "n_max": 32}),
-    ("paper/llama3_2_3b_instruct_ada_seq_balance", "sampler",
+    ("paper/grpo_n8", "sampler", {"group_size": 8}),
+    ("paper/grpo_n16", "sampler", {"group_size": 16}),
+    ("paper/dapo", "refill", {"component": "", "max_ratio": 10}),
+    ("paper/dapo", "loss", {"dual_clip": 10.0}),
+    ("paper/ada_est", "sampler", ESTIMATED),
+    ("paper/ada_est", "advantage", {"weight_power": 0.5}),
+    ("paper/grpo", "sampler", {"group_size": 4}),
+    ("paper/grpo", "loss", {"dual_clip": 3.0}),
+    ("paper/ada_seq_pos", "sampler", {"group_size": 4, "k_pos": 1, "samples_per_round": 4, "n_max": 32}),
+    ("paper/ada_seq_balance", "sampler",
      {"group_size": 4, "k_pos": 2, "k_neg": 2, "samples_per_round": 4, "n_max": 32}),
-    ("paper/llama3_2_3b_instruct_ada_seq_balance", "loss", {"dual_clip": 10.0}),
+    ("paper/ada_seq_balance", "loss", {"dual_clip": 10.0}),
 ]  # fmt: skip
 LOSSES = {
     "grpo": ("ClippedPolicyLoss", "ResponseMeanReduction", {"clip_high": 0.2, "kl_coef": 0.04, "importance_cap": 0.0}),
@@ -179,7 +178,7 @@ def nothing_to_run_on(monkeypatch):
     [
         *((name, ()) for name in EXPERIMENTS),
         # the exact update of a paper run is two settings away
-        ("paper/qwen2_5_math_1_5b_ada_seq_balance", ("advantage=exact", "loss/reduction=constant")),
+        ("paper/ada_seq_balance", ("advantage=exact", "loss/reduction=constant")),
         *((name, ("curriculum=uniform",)) for name in ("ada", "lilo", "mopps")),
     ],
 )
@@ -277,7 +276,7 @@ def test_partial_credit_is_a_reward_between_0_and_1():
 def test_methods_of_the_paper_differ_in_nothing_but_the_method(model):
     shared = []
     for method in PAPER_METHODS:
-        cfg = experiment(f"paper/{model}_{method}")
+        cfg = experiment(f"paper/{method}", f"model={model}")
         assert cfg.model == OmegaConf.load(CONF / "model" / f"{model}.yaml")
         plain: Any = OmegaConf.to_container(cfg, resolve=False)
         for key in ("sampler", "selection", "advantage", "estimator", "refill", "experiment_name"):
@@ -287,11 +286,21 @@ def test_methods_of_the_paper_differ_in_nothing_but_the_method(model):
     assert all(each == shared[0] for each in shared)
 
 
+def test_a_run_of_the_paper_is_named_by_method_and_model():
+    for model, name in (
+        ((), "Qwen2.5-Math-1.5B"),
+        (("model=llama3_2_3b_instruct",), "Llama-3.2-3B-Instruct"),
+        (("model=pretrained", "model.path=/a/folder"), "folder"),
+        (("model=tiny",), "TinyLlama"),
+    ):
+        assert experiment("paper/ada_est", *model).run_name.startswith(f"paper_ada_est-{name}-20")
+
+
 def test_the_scripts_grpo_is_the_papers_but_for_what_the_script_says():
-    script, paper = (experiment(f"paper/qwen2_5_math_1_5b_{name}") for name in ("grpo_script", "grpo"))
+    script, paper = (experiment(f"paper/{name}") for name in ("grpo_script", "grpo"))
     for key, value in (
         ("num_steps", 400), ("policy.warmup_steps", 0), ("loss.entropy_coef", 0.0), ("optimizer.weight_decay", 0.01),
-        ("experiment_name", "paper_qwen2_5_math_1_5b_grpo_script"),
+        ("experiment_name", "paper_grpo_script"),
     ):  # fmt: skip
         assert OmegaConf.select(script, key) == value != OmegaConf.select(paper, key)
         OmegaConf.update(paper, key, value)
@@ -300,7 +309,7 @@ def test_the_scripts_grpo_is_the_papers_but_for_what_the_script_says():
 
 def test_paper_settings_are_those_of_the_paper():
     """Reference sections 3.2 and 3.3, written out once more."""
-    cfg = experiment("paper/qwen2_5_math_1_5b_ada_seq_balance")
+    cfg = experiment("paper/ada_seq_balance")
     assert (cfg.data.prompts_per_step, cfg.data.num_minibatches, cfg.num_steps) == (512, 4, 600)
     assert (cfg.optimizer.lr, cfg.optimizer.weight_decay) == (1e-6, 0.0)
     assert cfg.policy.warmup_steps == 10 * cfg.data.num_minibatches

@@ -70,8 +70,8 @@ def test_the_folder_of_the_run_is_the_same_however_it_is_spelt():
 
 
 def test_an_experiment_of_the_paper_is_named_by_its_file():
-    named = {"experiment_name": "paper_qwen2_5_math_7b_grpo"}
-    assert experiment_option(named, CONF) == "+experiment=paper/qwen2_5_math_7b_grpo"
+    named = {"experiment_name": "paper_grpo_n8"}
+    assert experiment_option(named, CONF) == "+experiment=paper/grpo_n8"
     assert experiment_option({"experiment_name": "custom"}, CONF) == ""
 
 
