@@ -24,6 +24,7 @@ PAGE = DOCS / "experiments.md"
 NOTEBOOK = DOCS / "notebooks" / "first_run.ipynb"
 NOTEBOOK_PAGE = NOTEBOOK.with_suffix(".md")
 _OVERRIDE = re.compile(r"^ +- (?:override )?/([\w/]+): (\S+)", re.MULTILINE)
+_BASE = re.compile(r"^  - (?!_self_)(\w+)$", re.MULTILINE)
 _NOTHING = "\N{EN DASH}"
 _INTRODUCTION = """\
 # Every experiment
@@ -122,7 +123,7 @@ def _section(name: str, text: str, row: dict[str, str]) -> str:
             comments.append(line[2:])
         elif not line.startswith("#"):
             break
-    parts = ", ".join(f"`{part}={choice}`" for part, choice in _OVERRIDE.findall(text))
+    parts = ", ".join(f"`{part}={choice}`" for part, choice in _parts(text).items())
     facts = [
         f"- **{label}**: {row[key]}"
         for key, label in (
@@ -138,6 +139,14 @@ def _section(name: str, text: str, row: dict[str, str]) -> str:
     facts += [f"- **Made of**: {parts}"] if parts else []
     command = f"```bash\npython train.py +experiment={name}\n```\n"
     return f"## {name}\n\n{_linked(' '.join(comments))}\n\n{command}\n" + "\n".join(facts) + "\n"
+
+
+def _parts(text: str) -> dict[str, str]:
+    """Return what a file chooses, and what the experiment chooses that it builds on."""
+    parts: dict[str, str] = {}
+    for base in _BASE.findall(text):
+        parts |= _parts((EXPERIMENTS / f"{base}.yaml").read_text(encoding="utf-8"))
+    return parts | dict(_OVERRIDE.findall(text))
 
 
 def _linked(text: str) -> str:

@@ -61,6 +61,8 @@ def test_every_experiment_has_a_section_with_its_claim_its_command_and_where_it_
     assert "python train.py +experiment=vip\n" in sections["vip"]
     assert "a variant of `ada_est_ema`, `ada_est_value`" in sections["ada_est_ema_paper"]
     assert "paper/grpo_n16" in page
+    made_of = "**Made of**: `sampler=balance`, `selection=balanced`, `advantage=ipo`, `loss=reinforce`\n"
+    assert made_of in sections["ipo"]  # which builds on dpo
 
 
 def test_a_notebook_is_a_page_with_what_it_printed_and_drew(site):
