@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ada_lightning.cli.export import main
+from ada_lightning.programs.export import main
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ada_lightning.cli.report import main
+from ada_lightning.programs.report import main
 
 if __name__ == "__main__":
     main()

@@ -20,11 +20,11 @@ from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import PassRateEstimator, Sampler, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.step_prompts import StepPrompts
 from ada_lightning.core.top_up import refill_figures
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.rollout.step_prompts import StepPrompts
 from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.run.step_generators import seed_generators
 from ada_lightning.training.batch import TrainingBatch

@@ -159,7 +159,7 @@ class CostPreview(Callback):
         lines = [
             f"preview: {len(counts)} prompts, {num_responses} responses, {costs.response_tokens:.0f} tokens each",
             f"  pass rate   {_histogram([positive / total for positive, total in counts])}",
-            f"  {'per step':<12}{'responses':>10}{'tokens':>9}{'rollout':>10}{'update':>10}{'signal':>9}",
+            f"  {'per step':<12}{'responses':>10}{'tokens':>9}{'rollout':>12}{'update':>12}{'signal':>9}",
             costs.row("this run", this_run, num_filled_up),
             costs.row(f"GRPO n={group_size}", grpo, num_prompts),
         ]

@@ -18,7 +18,7 @@ from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from ada_lightning.core.result import EvaluationResult, RolloutResult
-    from ada_lightning.rollout.phase_clock import PhaseEvent
+    from ada_lightning.run.phase_clock import PhaseEvent
 
 BAR_INTERVAL_S = 0.2
 """Shortest time between two updates of the bar, so that thousands of events cost nothing."""

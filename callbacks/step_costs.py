@@ -42,8 +42,8 @@ class StepCosts:
         update_s = [num_prompts * self._trained_tokens(step) / self.update_tokens_per_s for step in steps]
         num_tokens = num_responses * self.response_tokens
         return (
-            f"  {name:<12}{num_responses:>10.0f}{num_tokens:>9.0f}{seconds_text(rollout_s):>10}"
-            f"{seconds_text(_most(update_s)):>10}{share_text(_most([step.signal_ratio for step in steps])):>9}"
+            f"  {name:<12}{num_responses:>10.0f}{num_tokens:>9.0f}{seconds_text(rollout_s):>12}"
+            f"{seconds_text(_most(update_s)):>12}{share_text(_most([step.signal_ratio for step in steps])):>9}"
         )
 
     def _trained_tokens(self, expected: Forecast) -> float:

@@ -175,7 +175,7 @@ class Summary(RolloutListener):
         length = f"({summary['steps']} steps, {duration(summary['wall_s'])})"
         lines = [
             f"held-out {key.removeprefix('eval/').replace('_at_', '@')}: "
-            f"{figures['before']:.3f} -> {figures['after']:.3f} {length}"
+            f"{figures['before']:.3f} -> {_after(figures, summary['policy_version'])} {length}"
             for key, figures in summary["heldout"].items()
         ]
         if not lines:
@@ -185,3 +185,11 @@ class Summary(RolloutListener):
         lines.append(f"run folder: {self.run_dir.path}")
         lines += [f"curves: {logger.how_to_open}" for logger in trainer.loggers if isinstance(logger, MLflowTracking)]
         return lines
+
+
+def _after(figures: Mapping[str, float], policy_version: int) -> str:
+    """Spell the last held-out figure; of a run that was stopped since, of how many updates it is."""
+    version, figure = figures["after_policy_version"], f"{figures['after']:.3f}"
+    if version == policy_version:
+        return figure
+    return "not measured" if version == figures["before_policy_version"] else f"{figure} after {version:.0f} updates"

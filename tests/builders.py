@@ -25,7 +25,7 @@ from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.grader import StepwiseGrader
-from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.run.phase_clock import PhaseClock
 
 SETTINGS = SamplingSettings(max_new_tokens=4)
 

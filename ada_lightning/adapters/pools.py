@@ -12,7 +12,6 @@ from ada_lightning.adapters.composed import ComposedMethod
 from ada_lightning.core.records import Grade, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Outcome, Request
-from ada_lightning.methods.functional import without_chance
 
 
 class _NotTold(Enum):
@@ -240,7 +239,7 @@ class Pools(Sequence[Pool]):
             division = self.step.division
             trained = None if division is None else {pool.slot for pool in division.trained}
             groups = [group for group in self._groups if trained is None or group.pool.slot in trained]
-            weights = without_chance(groups, self.composed.advantage.assign(groups))
+            weights = self.composed.advantage.weigh(groups)
             self._training = {
                 group.pool.slot: group.with_advantages(row) for group, row in zip(groups, weights, strict=True)
             }

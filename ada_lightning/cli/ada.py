@@ -16,9 +16,9 @@ PROGRAMS = {
     "train": ("ada_lightning.cli.train", "train a language model with rewards that can be verified"),
     "prepare": ("ada_lightning.cli.prepare", "draw, grade and select training prompts by their pass rate"),
     "evaluate": ("ada_lightning.cli.evaluate", "measure a model or a run on held-out prompts"),
-    "report": ("ada_lightning.cli.report", "compare runs on one page"),
+    "report": ("ada_lightning.programs.report", "compare runs on one page"),
     "audit": ("ada_lightning.audit", "say where the tokens of a log went, whichever trainer wrote it"),
-    "export": ("ada_lightning.cli.export", "write a run's weights as a Hugging Face folder with a model card"),
+    "export": ("ada_lightning.programs.export", "write a run's weights as a Hugging Face folder with a model card"),
     "doctor": ("ada_lightning.run.doctor", "check that the installed packages fit together"),
 }
 """Module and purpose by name."""

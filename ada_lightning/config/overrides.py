@@ -22,6 +22,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from ada_lightning.config.elsewhere import elsewhere
 from ada_lightning.config.keys import GROUPS_OF_COMPONENTS, WITHOUT_EFFECT, accepted_keys, unknown_key
 
 VERSION_BASE = "1.3"
@@ -155,7 +156,8 @@ def _unknown_flags(argv: Sequence[str]) -> list[str]:
 def _flag_error(flag: str) -> str:
     name, _, value = flag.lstrip("-").partition("=")
     near = get_close_matches(flag.partition("=")[0], get_args_parser()._option_string_actions, n=1, cutoff=0.8)
-    way_out = f"did you mean {near[0]}?" if near else f"settings have no dashes: {name}={value or '<value>'}"
+    plus = "+" * (name == "experiment")
+    way_out = f"did you mean {near[0]}?" if near else f"settings have no dashes: {plus}{name}={value or '<value>'}"
     return f"unknown option {flag}; {way_out} (--help says what there is)"
 
 
@@ -327,8 +329,11 @@ def _key_error(loader: ConfigLoader, override: Override, config: Mapping[str, An
         if override.is_delete():
             return f"{line}: {key} is not set, so there is nothing to leave out"
         return None if is_added else f"{key} is not set in the configuration; to add it write +{line}"
+    unknown = ".".join(names[: depth + 1])
+    if meant := elsewhere(config, names[-1]):
+        return f"unknown key {unknown}; did you mean {_either(meant)}?"
     component = str(node.get("_target_", "")).rpartition(".")[2]
-    return unknown_key(".".join(names[: depth + 1]), accepted, component or owner or "the configuration")
+    return unknown_key(unknown, accepted, component or owner or "the configuration")
 
 
 def _mapping_error(loader: ConfigLoader, override: Override, node: Mapping[str, Any]) -> str | None:

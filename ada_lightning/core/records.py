@@ -341,6 +341,18 @@ class ResponseGroup:
             return self.kept if self.has_signal else ()
         return tuple(kept for kept in self.kept if kept.advantage)
 
+    def without_chance(self, values: Sequence[float]) -> list[float]:
+        """Undo what was left to chance: what had probability q counts 1/q times (Horvitz and Thompson 1952).
+
+        Args:
+            values: one per kept response, as an advantage assigns them. Prompt, response and what kept it know the
+                inverse of their probabilities.
+        """
+        return [
+            value * kept.inverse_probability * kept.response.inverse_probability * self.pool.inverse_probability
+            for kept, value in zip(self.kept, values, strict=True)
+        ]
+
     def with_advantages(self, advantages: Sequence[float]) -> ResponseGroup:
         """Write down what each kept response weighs, in the order of ``kept``."""
         pairs = zip(self.kept, advantages, strict=True)

@@ -10,12 +10,12 @@ from lightning.pytorch import LightningDataModule
 
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.named_state import load_named_state, named_state
+from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.core.protocols import Curriculum, PromptSource, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.only import OnlyPrompts
-from ada_lightning.data.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.data.report import DataReport
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 from ada_lightning.parallel.ranks import Ranks
@@ -170,7 +170,7 @@ class RolloutDataModule(LightningDataModule):
         train = ungradable_prompts(grader, self.train_prompts, "training")
         self.drop_prompts(train | ungradable_prompts(grader, self.heldout_prompts, "held-out"))
 
-    def drop_prompts(self, reasons: Mapping[str, str], *, counted_as: str = "unusable answer") -> None:
+    def drop_prompts(self, reasons: Mapping[str, str]) -> None:
         """Leave prompts out of both splits and enter them in the report, by reasons for prompt ids.
 
         Ids that this run does not have are passed over.
@@ -186,10 +186,10 @@ class RolloutDataModule(LightningDataModule):
             if split == "train" and len(dropped) == len(distinct):
                 first = next(iter(dropped))
                 raise ValueError(
-                    f"none of the {len(distinct)} training prompts is usable ({counted_as}); the first, {first}: "
+                    f"none of the {len(distinct)} training prompts is usable (unusable answer); the first, {first}: "
                     f"{reasons[first]}"
                 )
-            self.report.drop(split, counted_as, [(prompt, reasons[key]) for key, prompt in dropped.items()])
+            self.report.drop(split, "unusable answer", [(prompt, reasons[key]) for key, prompt in dropped.items()])
             self._set_prompts(split, [prompt for prompt in distinct if prompt.prompt_id not in dropped])
 
     def _set_prompts(self, split: str, prompts: Sequence[Prompt]) -> None:
@@ -244,7 +244,7 @@ class RolloutDataModule(LightningDataModule):
 
         A function of the step and of what was remembered before it: what its own rollout teaches is learned when the
         step is done, so a resume between two of its minibatches finds the same history. Where a refill made steps take
-        more prompts than these, :class:`~ada_lightning.data.prompt_queue.PromptQueue` says where the next one begins.
+        more prompts than these, :class:`~ada_lightning.core.prompt_queue.PromptQueue` says where the next one begins.
 
         Raises:
             RuntimeError: the curriculum needs what is remembered of prompts, and nothing that remembers is connected.

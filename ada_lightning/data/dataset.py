@@ -167,9 +167,10 @@ class DatasetSource:
         candidates = prompts if self.heldout_reader is None else self._read(self.heldout_reader)
         num_heldout = len(candidates) if self.num_heldout is None else self.num_heldout
         if len(candidates) < num_heldout:
+            enough = max(1, len(candidates) // 10) if self.heldout_reader is None else len(candidates)
             raise ValueError(
                 f"data.source.num_heldout = {num_heldout}, but {(self.heldout_reader or self.reader).origin} has "
-                f"{len(candidates)} distinct prompts"
+                f"{len(candidates)} distinct prompts; use data.source.num_heldout={enough}"
             )
         heldout = sorted(candidates, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))[:num_heldout]
         excluded = {same_text(prompt) for prompt in (heldout if self.heldout_reader is None else candidates)}

@@ -47,25 +47,6 @@ def standardized(rewards: Values, *, normalize_std: bool) -> Values:
     return centered(rewards) / (unbiased_std(rewards) + 1e-6 if normalize_std else 1.0)
 
 
-def without_chance(groups: Sequence[ResponseGroup], values: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Undo what was left to chance: what had probability q counts 1/q times (Horvitz and Thompson 1952).
-
-    Args:
-        groups: of a rollout; prompts, responses and what kept them know the inverse of their probabilities.
-        values: of each group, one per kept response, as an advantage assigns them.
-
-    Returns:
-        The values times the inverses, in the same order.
-    """
-    return [
-        [
-            value * kept.inverse_probability * kept.response.inverse_probability * group.pool.inverse_probability
-            for kept, value in zip(group.kept, row, strict=True)
-        ]
-        for group, row in zip(groups, values, strict=True)
-    ]
-
-
 def class_contrast(group: ResponseGroup, coefficient: float | Values) -> Values:
     """``+c / m+`` on each kept positive and ``-c / m-`` on each kept negative. Shape ``(G,)``.
 

@@ -121,7 +121,7 @@ class Evaluation:
             "sampling": OmegaConf.to_container(self.cfg.sampling, resolve=True),
         }
         text, results = write_results(self.folder, plan, about, seed=self.cfg.bootstrap_seed)
-        print(text)
+        print(f"{text}\nevaluation folder: {self.folder}")
         self._track(results)
         return results
 

@@ -67,3 +67,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     if arguments.public and not arguments.push:
         parser.error("--public has no effect without --push organisation/name")
     return arguments
+
+
+if __name__ == "__main__":
+    main()

@@ -88,3 +88,7 @@ def _lines(report: Report) -> list[str]:
             text += f" ({after.low:.3f} to {after.high:.3f}, {after.num_seeds} seeds)"
         lines.append(text)
     return lines
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,10 @@ class Run:
 
     def fit(self) -> float | None:
         """Train, and leave nothing running."""
+        with self.run_dir.lent() if self.cfg.preview and is_first_process() else nullcontext():
+            return self._fit()
+
+    def _fit(self) -> float | None:
         try:
             trainer: Trainer = instantiate(
                 self.cfg.trainer,
@@ -85,7 +90,7 @@ class Run:
                 log_every_n_steps=1,  # callbacks log, and not by Lightning's interval, of which it would warn
             )
             if is_first_process():
-                print(self.datamodule.report.text(), flush=True)
+                print("\n".join(self._opening_lines()), flush=True)
             for logger in self.loggers:
                 logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
             state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
@@ -108,6 +113,19 @@ class Run:
                 if isinstance(part, InterruptGuard):
                     part.release()
         return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
+
+    def _opening_lines(self) -> list[str]:
+        data = self.datamodule
+        lines = [data.report.text()]
+        if (number := len({prompt.prompt_id for prompt in data.train_prompts})) < data.prompts_per_step:
+            lines.append(
+                f"warning: data.prompts_per_step = {data.prompts_per_step}, but there are {number} training prompts: "
+                f"each step has some of them several times; data.prompts_per_step={number} has none twice"
+            )
+        if not self.cfg.preview:
+            begins = f", continued from {self.checkpoint.name}" if self.checkpoint else ""
+            lines.append(f"run folder: {self.run_dir.path}{begins}")
+        return lines
 
     def _begin(self) -> None:
         """Nothing stands in the way any more; what is refused before leaves a run's folder as it was."""

@@ -10,6 +10,7 @@ from ada_lightning.core.records import Prompt
 from ada_lightning.rewards.pool import RewardPool
 
 _MAX_LISTED = 5
+_MAX_CHARS = 60
 
 
 def ungradable_prompts(grader: RewardPool, prompts: Sequence[Prompt], split: str) -> dict[str, str]:
@@ -53,6 +54,6 @@ def ungradable_prompts(grader: RewardPool, prompts: Sequence[Prompt], split: str
     return {distinct[index].prompt_id: error for index, error in errors.items()}
 
 
-def _shortened(prompt: Prompt, max_chars: int = 60) -> str:
+def _shortened(prompt: Prompt) -> str:
     text = prompt.messages[-1]["content"] if prompt.messages else ""
-    return repr(text if len(text) <= max_chars else f"{text[:max_chars]}...")
+    return repr(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}...")

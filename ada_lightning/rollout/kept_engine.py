@@ -16,7 +16,7 @@ from ada_lightning.core.protocols import RolloutEngine, VersionedEngine
 from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.engines.host import EngineHost
 from ada_lightning.rollout.engines.time_limit import TimeLimit
-from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.run.phase_clock import PhaseClock
 
 if TYPE_CHECKING:
     from torch import Tensor

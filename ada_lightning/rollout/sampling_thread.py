@@ -24,8 +24,8 @@ from ada_lightning.core.step import Step
 from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.kept_engine import KeptEngine
-from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.probe import Probe
+from ada_lightning.run.phase_clock import PhaseClock
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -26,9 +26,9 @@ from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from ada_lightning.rollout.first_grades import FirstGrades
 from ada_lightning.rollout.grader import Grader, StepwiseGrader
 from ada_lightning.rollout.kept_engine import KeptEngine
-from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.probe import Probe
 from ada_lightning.rollout.sampling_thread import Sample, SamplingThread
+from ada_lightning.run.phase_clock import PhaseClock
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,8 +7,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,15 @@ class RunDir:
         for file in self.path.rglob(".*.tmp*"):
             if (match := _TEMPORARY.fullmatch(file.name)) and not is_alive(int(match[1])):
                 file.unlink(missing_ok=True)  # of a process that was killed while it wrote
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Have the folder for the logs of something that is no run; gone afterwards unless it broke, or was there."""
+        was_there = self.path.exists()
+        make_private(self.path)
+        yield
+        if not was_there:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def release(self) -> None:
         """Let another process claim the folder. Safe to call twice."""

@@ -29,7 +29,7 @@ class Sweep:
         self.way_on = ""
         """Command that continues it."""
         self._num_jobs = 0
-        self._done: list[str] = []
+        self._done: dict[str, float | None] = {}
         self._failed: dict[str, str] = {}
 
     def run(self, job: Callable[[], float | None], name: str) -> float | None:
@@ -50,7 +50,7 @@ class Sweep:
             except RunCompleteError as complete:
                 print(f"{name}: {complete}", flush=True)
                 average = complete.average
-            self._done.append(name.partition(" (")[0])
+            self._done[name] = average
             return average
         except JobError as error:
             reason = str(error)
@@ -64,11 +64,16 @@ class Sweep:
         raise SweepJobError(f"{name}: {reason}")
 
     def report(self) -> None:
-        """Name the jobs that failed, on stderr, and how one goes on that ended early; nothing where all went well."""
+        """Say what the jobs came to; on stderr which failed, and how a sweep goes on that ended early."""
+        averages = {name: average for name, average in self._done.items() if average is not None}
+        if len(averages) > 1:
+            ranked = sorted(averages, key=lambda name: averages[name], reverse=True)
+            lines = [f"  {averages[name]:.3f}  {name}" for name in ranked]
+            print("\n".join(["held-out avg@k of the jobs, highest first:", *lines]), flush=True)
         num_ended = len(self._done) + len(self._failed)
         if self._num_jobs and num_ended < max(self._num_jobs, self.num_planned):
             of_all = f" of {self.num_planned}" if self.num_planned else ""
-            done = ", ".join(self._done) or "none"
+            done = ", ".join(name.partition(" (")[0] for name in self._done) or "none"
             ended = f"the sweep was interrupted; {len(self._done)}{of_all} jobs are done: {done}"
             print(f"{ended}\ncontinue it with: {self.way_on}", file=sys.stderr, flush=True)
         if self._failed:

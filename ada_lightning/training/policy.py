@@ -24,7 +24,6 @@ from torch.optim.lr_scheduler import LambdaLR
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Advantage
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.methods.functional import without_chance
 from ada_lightning.parallel.gradients import add_up, clip_to_norm
 from ada_lightning.parallel.pieces import whole_weights
 from ada_lightning.parallel.sharding import whole_model
@@ -352,13 +351,8 @@ class PolicyModule(ReadablePolicy):
         self.zero_grad(set_to_none=True)
 
     def advantages(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
-        """What every kept response of a rollout weighs in the update, group by group in the order of ``group.kept``.
-
-        What was left to chance is undone here: a number that was sampled or kept with probability q counts 1/q times.
-        Asked once for a rollout; the numbers then travel with the responses
-        (:attr:`~ada_lightning.core.records.KeptResponse.advantage`), so that no split of the rollout changes them.
-        """
-        return without_chance(groups, self.advantage.assign(groups))
+        """What every kept response of a rollout weighs in the update, group by group in the order of ``group.kept``."""
+        return self.advantage.weigh(groups)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Leave the weights out: the checkpoint callback writes them as a Hugging Face folder beside this file."""

@@ -18,7 +18,7 @@ from ada_lightning.parallel.checkpoint_writer import write_checkpoint
 from ada_lightning.parallel.pieces import whole_weights
 from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.parallel.sharding import Sharding, run_inside
-from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.run.phase_clock import PhaseClock
 from ada_lightning.training.attention import PackedAttention
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.logprobs import chosen_logprobs

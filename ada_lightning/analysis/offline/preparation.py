@@ -26,8 +26,6 @@ class Preparation:
     outcomes: pd.DataFrame
     """Of every prompt, with ``is_selected``."""
     histogram: pd.DataFrame
-    has_jsonl: bool
-    """Whether the selected prompts could be written as JSON lines."""
 
     @property
     def selected(self) -> list[int]:
@@ -98,5 +96,5 @@ def prepare(
         title=f"{store.folder.name}: {outcomes.is_selected.sum()} of {len(outcomes)} prompts ({band.describe()})",
         num_samples=num_samples,
     )
-    has_jsonl = write_jsonl(store.folder / "selected.jsonl", prompts, outcomes)
-    return Preparation(num_samples, outcomes, histogram, has_jsonl)
+    write_jsonl(store.folder / "selected.jsonl", prompts, outcomes)
+    return Preparation(num_samples, outcomes, histogram)

@@ -56,24 +56,22 @@ def write_prompts(folder: Path, prompts: Sequence[Prompt], outcomes: pd.DataFram
             pq.write_table(part, temporary, compression="zstd")
 
 
-def write_jsonl(target: Path, prompts: Sequence[Prompt], outcomes: pd.DataFrame) -> bool:
+def write_jsonl(target: Path, prompts: Sequence[Prompt], outcomes: pd.DataFrame) -> None:
     """Write the selected prompts as JSON lines for ``data=jsonl``: prompt, answer, the data's own columns, counts.
 
     ``prompt`` is what the model was asked, template and system prompt included: text, or messages where there is more
     than the user's turn. So neither may be set again by the run that trains on it.
 
-    Returns:
-        False where the reward needs more of a prompt than columns can hold (procedural tasks with a verifier of their
-        own); there is no file then, and ``data.only`` is the way.
+    Where the reward needs more of a prompt than columns can hold (procedural tasks with a verifier of their own) there
+    is no file afterwards, and ``data.only`` is the way.
     """
     chosen = [(prompts[row.position], row) for row in outcomes[outcomes.is_selected].itertuples()]
     if any(set(prompt.reference) - {"answer", "columns"} for prompt, _ in chosen):
         target.unlink(missing_ok=True)
-        return False
+        return
     with replacing(target) as temporary, temporary.open("w", encoding="utf-8") as file:
         for prompt, outcome in chosen:
             file.write(json.dumps(_line(prompt, outcome), ensure_ascii=False) + "\n")
-    return True
 
 
 def _line(prompt: Prompt, outcome: Any) -> dict[str, Any]:

@@ -23,6 +23,6 @@ def table_lines(rows: Mapping[str, Sequence[float]]) -> list[str]:
     ]
 
 
-def differ(ones: Sequence[float], others: Sequence[float], *, tolerance: float = 0.01) -> bool:
-    """Whether some pair differs by more than this share of the first."""
-    return any(abs(one - other) > tolerance * abs(one) for one, other in zip(ones, others, strict=True))
+def differ(ones: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether some pair differs by more than a hundredth of the first."""
+    return any(abs(one - other) > 0.01 * abs(one) for one, other in zip(ones, others, strict=True))

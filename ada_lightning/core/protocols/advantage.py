@@ -50,6 +50,15 @@ class Advantage(Part):
             for group in groups
         ]
 
+    def weigh(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
+        """Return :meth:`assign` with what was left to chance undone: what each kept response weighs in the update.
+
+        A number that was sampled or kept with probability q counts 1/q times. Asked once for a rollout; the numbers
+        then travel with the responses (:attr:`~ada_lightning.core.records.KeptResponse.advantage`), so that no split of
+        the rollout changes them.
+        """
+        return [group.without_chance(row) for group, row in zip(groups, self.assign(groups), strict=True)]
+
 
 class PassRate:
     """Which estimate of a prompt's pass rate a weight or a baseline uses."""

@@ -20,7 +20,7 @@ class PolicyView(Protocol):
     temperature: float
     """Divides the logits, as the engine's."""
     clock: Any
-    """A :class:`~ada_lightning.rollout.phase_clock.PhaseClock`."""
+    """A :class:`~ada_lightning.run.phase_clock.PhaseClock`."""
     interrupt_check: Callable[[], None]
     """May raise to stop at a point where nothing is lost."""
 

@@ -6,7 +6,7 @@ import pytest
 from ada_lightning.callbacks.budget import Budget
 from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
 from ada_lightning.callbacks.summary import Summary
-from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.run.phase_clock import PhaseClock
 from tests.unit.callbacks.small_run import Data
 
 TOKENS_PER_STEP = 10

@@ -21,7 +21,7 @@ from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.sampling.forecast import Forecast
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engine_speed import EngineSpeed
-from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.run.phase_clock import PhaseClock
 from tests.builders import make_group
 
 

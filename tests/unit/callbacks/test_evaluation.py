@@ -10,7 +10,7 @@ from ada_lightning.core.records import SamplingSettings
 from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.ranks import Ranks
-from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.run.phase_clock import PhaseClock
 from ada_lightning.training.policy import PolicyModule
 from tests.builders import make_group, make_prompt
 

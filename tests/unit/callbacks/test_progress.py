@@ -7,7 +7,7 @@ from rich.console import Console
 
 from ada_lightning.callbacks.budget import Budget
 from ada_lightning.callbacks.progress import LINE_INTERVAL_S, Progress
-from ada_lightning.rollout.phase_clock import PhaseEvent
+from ada_lightning.run.phase_clock import PhaseEvent
 from tests.unit.callbacks.small_run import Data
 
 

@@ -55,7 +55,9 @@ def test_run_that_ends_early_has_a_summary_too(fit, tmp_path, capsys, error, rai
     assert (figures["status"], figures["error"]) == (status, text)
     assert (figures["steps"], figures["policy_version"]) == (2, 2)
     assert figures["heldout"]["eval/avg_at_4"]["after_policy_version"] == 0
-    assert f"the run {status}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"the run {status}" in out
+    assert "held-out avg@4: 0.050 -> not measured (2 steps" in out
 
 
 def test_resumed_run_compares_with_the_original_start_and_counts_all_steps(fit, tmp_path):

@@ -59,7 +59,7 @@ def test_a_command_to_go_on_with_is_spelt_as_this_program_was_started(monkeypatc
 @pytest.mark.parametrize("is_installed", [False, True], ids=["checkout", "wheel"])
 def test_the_help_of_a_program_has_commands_as_this_one_was_started(monkeypatch, capsys, program, is_installed):
     name = program.__name__.rpartition(".")[2]
-    spec = importlib.util.find_spec(f"ada_lightning.cli.{name}") if is_installed else None
+    spec = importlib.util.find_spec(f"ada_lightning.programs.{name}") if is_installed else None
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
     with pytest.raises(SystemExit):
         program.main(["--help"])

@@ -121,7 +121,7 @@ def test_what_options_build_on_is_no_option(argument):
     ("argument", "answer"),
     [
         ("--seed=3", "unknown option --seed=3; settings have no dashes: seed=3"),
-        ("--experiment=grpo", "settings have no dashes: experiment=grpo"),  # no abbreviation of Hydra's options
+        ("--experiment=grpo", "settings have no dashes: +experiment=grpo"),  # no abbreviation of Hydra's options
         ("--halp", "did you mean --help?"),
         ("-x", "unknown option -x"),
     ],

@@ -390,7 +390,7 @@ GOOD = {"prompt": "a", "answer": "b"}
          r"(?s)^7 lines of .*a\.jsonl are no JSON objects:\n  .*line 1: not valid.*line 3: .*line 9: .* and 2 more$"),
         ([GOOD, {"prompt": " ", "answer": "b"}, {"prompt": "c", "answer": None}],
          r"(?s)^2 of 3 rows of .*a\.jsonl are unusable:\n  .*line 2: the prompt is empty\n  .*line 3: column 'ans"),
-        (numbered(0, 3), "num_heldout = 5, but .* has 3 distinct prompts"),
+        (numbered(0, 3), "num_heldout = 5, but .* has 3 distinct prompts; use data.source.num_heldout=1"),
         (numbered(0, 5), "no training prompt is left of the 5"),
     ],
 )  # fmt: skip

@@ -19,8 +19,8 @@ from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.kept_engine import KeptEngine
-from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.sampling_thread import SamplingThread, StoppedSamplingError
+from ada_lightning.run.phase_clock import PhaseClock
 from tests.builders import InstantGrader, make_prompt
 
 SETTINGS = StepSettings(seed=0)

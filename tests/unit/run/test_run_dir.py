@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,17 @@ def test_why_a_run_could_not_go_on_writing_is_said_with_the_way_on(run_dir):
 @pytest.mark.parametrize("name", ["", ".", "..", "../../evil", "a/../b", "/tmp/x", "a//b", "a\nb"])
 def test_a_name_that_leads_elsewhere_is_refused(name):
     assert "run_dir=<folder>" in name_problem(name)
+
+
+def test_a_folder_that_is_lent_goes_unless_it_was_there_or_something_broke(tmp_path):
+    for name in ("new", "broken", "old"):
+        folder = RunDir(tmp_path / name)
+        if name == "old":
+            folder.path.mkdir()
+        with suppress(RuntimeError), folder.lent():
+            (folder.path / "engine.log").write_text("started")
+            assert name == "old" or folder.path.stat().st_mode & 0o777 == 0o700
+            if name == "broken":
+                raise RuntimeError("the engine")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "old"]
+    assert (tmp_path / "broken" / "engine.log").exists()

@@ -31,7 +31,7 @@ class FakeRun:
         FakeRun.started.append(self.cfg.run_name)
         if self.cfg.seed in self.ends:
             raise self.ends[self.cfg.seed]
-        return 0.5
+        return 0.5 - self.cfg.seed / 10
 
 
 @pytest.fixture
@@ -91,6 +91,15 @@ def test_jobs_that_stop_or_break_do_not_end_it(sweep):
     assert "stopped: the loss is not a number" in last
     assert "error: RuntimeError: a bug" in last
     assert "raise self.ends" in out  # a bug is shown where it is
+
+
+def test_a_sweep_ends_with_what_its_jobs_came_to(sweep):
+    code, _, out = sweep("seed=2,0,1", ends={1: RuntimeError("a bug")})
+    assert code == 1
+    last = out[out.index("held-out avg@k of the jobs, highest first:") :].splitlines()
+    assert [line.partition(" (")[0] for line in last[1:3]] == ["  0.500  sw/1", "  0.300  sw/0"]
+    assert "seed=0" in last[1]
+    assert "held-out avg@k of the jobs" not in sweep("seed=0")[2]  # of one alone there is nothing to compare
 
 
 def test_a_signal_ends_the_sweep_with_its_own_code_and_what_is_done_and_how_it_goes_on_is_said(sweep):

@@ -171,7 +171,7 @@ def test_an_evaluation_of_these_weights_is_shown_and_one_of_others_is_refused(ru
     message = refused(capsys, run, "--evaluation", evaluation, *other)
     assert "is an evaluation of" in message
     assert "to evaluate these weights: python evaluate.py checkpoint=" in message
-    monkeypatch.setattr(sys.modules["__main__"], "__spec__", find_spec("ada_lightning.cli.export"))
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", find_spec("ada_lightning.programs.export"))
     assert "weights: ada evaluate checkpoint=" in refused(capsys, run, "--evaluation", evaluation, *other)
     assert not (tmp_path / "other").exists()
 

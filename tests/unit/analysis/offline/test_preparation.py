@@ -87,7 +87,7 @@ def test_json_lines_give_the_very_prompts_that_were_measured(store, tmp_path, op
     """No template twice, and rewards see the same answer and columns."""
     prompts = jsonl_source(tmp_path, **options).train_prompts()
     fill(store, prompts, [0, 1, 2, 3, 4, 4])
-    assert prepare(store, prompts, num_samples=NUM_SAMPLES, rule=RULE, band=BAND).has_jsonl
+    prepare(store, prompts, num_samples=NUM_SAMPLES, rule=RULE, band=BAND)
     file = store.folder / "selected.jsonl"
     lines = [json.loads(line) for line in file.read_bytes().splitlines()]
     assert [(line["num_positive"], line["pass_rate"]) for line in lines] == [(1, 0.25), (2, 0.5)]
@@ -105,7 +105,7 @@ def test_prompts_that_columns_cannot_hold_are_left_to_data_only(store):
     prompts = ReasoningGymSource(tasks, num_train=6, num_heldout=0, seed=0).train_prompts()
     fill(store, prompts, [0, 1, 2, 3, 4, 4])
     (store.folder / "selected.jsonl").write_text("of another start")
-    assert not prepare(store, prompts, num_samples=NUM_SAMPLES, rule=RULE, band=BAND).has_jsonl
+    prepare(store, prompts, num_samples=NUM_SAMPLES, rule=RULE, band=BAND)
     assert not (store.folder / "selected.jsonl").exists()
     assert OnlyPrompts(store.folder).keep(prompts) == [prompts[1], prompts[2]]
 

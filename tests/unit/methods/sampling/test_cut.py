@@ -13,7 +13,6 @@ from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Outcome, StepSettings
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHistoryAdvantage
 from ada_lightning.methods.estimators import BetaHistory
-from ada_lightning.methods.functional import without_chance
 from ada_lightning.methods.sampling import CutSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, ThinnedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
@@ -71,7 +70,7 @@ def coins(monkeypatch):
 
 def test_the_expected_update_is_that_of_whole_responses_and_without_the_weights_is_not():
     def weighted(groups):
-        return sum(sum(row) for row in without_chance(groups, [[k.advantage for k in g.kept] for g in groups]))
+        return sum(sum(group.without_chance([kept.advantage for kept in group.kept])) for group in groups)
 
     def unweighted(groups):
         return sum(kept.advantage for group in groups for kept in group.kept)
@@ -152,8 +151,8 @@ def update_of(groups, advantage, *, weighs=True):
     groups = weighed(advantage, groups)
     for slot, (group, rate) in enumerate(zip(groups, RATES.values(), strict=True)):
         chances = np.array([[(1 - rate) * 0.2, (1 - rate) * 0.8], [rate * 0.6, rate * 0.4]])
-        values = [[kept.advantage for kept in group.kept]]
-        for kept, value in zip(group.kept, without_chance([group], values)[0] if weighs else values[0], strict=True):
+        values = [kept.advantage for kept in group.kept]
+        for kept, value in zip(group.kept, group.without_chance(values) if weighs else values, strict=True):
             total[slot] -= value * chances
             total[slot, int(kept.response.is_positive), int(kept.response.num_tokens > AT)] += value
     return total.ravel()
