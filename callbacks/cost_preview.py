@@ -167,6 +167,8 @@ class CostPreview(Callback):
             lines[1:1] = ["  rewards are not all 0 or 1: the forecast takes those above the positive threshold for 1"]
         if self.refill.is_on:
             lines.append(f"  refill: about {num_filled_up} prompts for {num_prompts} groups with a signal, in this run")
+        if data.curriculum.needs_history or data.curriculum.learns:
+            lines.append("  prompts will be chosen by what the run learns of them: more may have a signal than here")
         if Trait.CUTS_RESPONSES in self.sampler.traits:
             lines.append("  tokens that the sampler cuts are not taken off: this run draws fewer than forecast")
         return lines

@@ -16,37 +16,19 @@ from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.adapters.reductions import RULES as REDUCTIONS
 from ada_lightning.adapters.reductions import Reduction
-from ada_lightning.config.advantage import (
-    class_errors,
-    component_errors,
-    contrast_errors,
-    group_errors,
-    objective_errors,
-    path_errors,
-    stratum_errors,
-)
 from ada_lightning.config.composition import composed
-from ada_lightning.config.estimator import budget_errors, curriculum_errors, history_errors
 from ada_lightning.config.folder import CONFIG_DIR
 from ada_lightning.config.keys import accepted_keys, unknown_key, unknown_keys
+from ada_lightning.config.method_rules import METHOD_RULES, PARTS
 from ada_lightning.config.problems import ConfigError, distinct, interpolation_errors, missing_values
-from ada_lightning.config.refill import refill_errors
-from ada_lightning.config.selection import selection_errors
-from ada_lightning.config.setup import Rule, Setup
+from ada_lightning.config.setup import Setup
 from ada_lightning.config.values import value_errors
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import Advantage, Selection, Trait
 from ada_lightning.core.step_records import StepSettings
 
-PARTS = ("objective", "estimator", "curriculum", "sampler", "selection", "refill", "advantage")
-"""Groups that are chosen by a word and make the method."""
 SETTINGS = ("positive_threshold", "truncated", "grader_failure")
 """Of ``rollout``: what a response counts as."""
-_RULES: tuple[Rule, ...] = (
-    *(objective_errors, component_errors, stratum_errors, contrast_errors, group_errors, class_errors, path_errors),
-    *(budget_errors, history_errors, curriculum_errors, refill_errors, selection_errors),
-)
-"""What does not go together, of what a run has that is not its trainer's."""
 _PLAIN_LOSSES = ("ClippedPolicyLoss", "ReinforceLoss", "RaftLoss")
 """Losses whose gradient is that of advantage times log-probability where the ratio is 1, as in the one update that a
 rollout gets."""
@@ -210,7 +192,7 @@ def _problems(run: Setup) -> list[str]:
     if not problems:
         problems += [message for key in PARTS for message in run.errors(key)]
     if not problems:
-        problems += [message for rule in _RULES for message in rule(run)]
+        problems += [message for rule in METHOD_RULES for message in rule(run)]
         reduction = _name(run, "loss.reduction")
         if reduction not in REDUCTIONS:
             problems.append(f"loss.reduction = {reduction} is not known here; known are {', '.join(REDUCTIONS)}")
@@ -218,7 +200,7 @@ def _problems(run: Setup) -> list[str]:
 
 
 def _unknown(plain: Mapping[str, Any]) -> dict[str, str]:
-    found = unknown_keys(plain, plain)
+    found = unknown_keys(plain)
     for key in [key for key in found if key.startswith("sampler.")]:  # a bare name was one of the sampler's
         target = plain["sampler"]["_target_"]
         accepted = accepted_keys(target) or ()

@@ -10,28 +10,14 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
-from ada_lightning.config.advantage import (
-    class_errors,
-    component_errors,
-    contrast_errors,
-    group_errors,
-    objective_errors,
-    path_errors,
-    stratum_errors,
-)
 from ada_lightning.config.cutting import cutting_errors
 from ada_lightning.config.engine import model_errors, rollout_errors
 from ada_lightning.config.environment import environment_errors
-from ada_lightning.config.estimator import (
-    budget_errors,
-    curriculum_errors,
-    first_visit_errors,
-    history_errors,
-    label_errors,
-)
+from ada_lightning.config.estimator import first_visit_errors, label_errors
 from ada_lightning.config.keys import WITHOUT_EFFECT, unknown_keys
+from ada_lightning.config.method_rules import METHOD_RULES
 from ada_lightning.config.notices import warn_of_settings
-from ada_lightning.config.overrides import override_errors, top_level_keys
+from ada_lightning.config.overrides import override_errors
 from ada_lightning.config.parallel import accelerator_errors, parallel_errors
 from ada_lightning.config.problems import (
     ENGINE_ARGUMENTS,
@@ -41,8 +27,7 @@ from ada_lightning.config.problems import (
     interpolation_errors,
     missing_values,
 )
-from ada_lightning.config.refill import overlong_errors, refill_errors
-from ada_lightning.config.selection import selection_errors
+from ada_lightning.config.refill import overlong_errors
 from ada_lightning.config.setup import Rule, Setup
 from ada_lightning.config.staleness import staleness_errors
 from ada_lightning.config.streaming import streaming_errors
@@ -50,7 +35,7 @@ from ada_lightning.config.update import gradient_norm_errors, mask_errors, targe
 from ada_lightning.config.values import value_errors
 from ada_lightning.run.run_dir import name_problem
 
-__all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
+__all__ = ["ConfigError", "check_config", "override_errors"]
 
 LIGHT_COMPONENTS = (
     "objective", "estimator", "sampler", "curriculum", "selection", "refill", "advantage", "loss", "parameters",
@@ -81,17 +66,16 @@ PRECISIONS = ("auto", "32-true", "32", 32, "bf16-mixed")
 """Those that keep float32 master weights and need no loss scaling; ``auto`` becomes one of them."""
 
 
-def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> None:
+def check_config(cfg: DictConfig) -> None:
     """Find everything that can be found wrong without loading a model; where nothing is, warn of what looks unmeant.
 
-    ``known_keys`` may stand at the top, see :func:`ada_lightning.config.overrides.top_level_keys`; left out after
-    :func:`~ada_lightning.config.overrides.override_errors`, which has compared them.
+    Which keys may stand at the top :func:`~ada_lightning.config.overrides.override_errors` knows.
 
     Raises:
         ConfigError: one or more problems.
     """
     run = Setup(cfg)
-    of_wrong_type, wrong_keys, problems = _value_errors(run, known_keys)
+    of_wrong_type, wrong_keys, problems = _value_errors(run)
     problems += _light_errors(run, wrong_keys)
     for key, completed in COMPLETED.items():
         problems += run.overruled(key, completed)
@@ -113,7 +97,7 @@ def part_problems(run: Setup, components: Collection[str]) -> list[str]:
 
     The constructors of ``components`` check their arguments and do nothing else.
     """
-    _, wrong_keys, problems = _value_errors(run, None)
+    _, wrong_keys, problems = _value_errors(run)
     problems += run.overruled("rollout.engine", ENGINE_ARGUMENTS)
     for key in components:
         if not _is_above(key, wrong_keys):
@@ -123,11 +107,11 @@ def part_problems(run: Setup, components: Collection[str]) -> list[str]:
     )
 
 
-def _value_errors(run: Setup, known_keys: Collection[str] | None) -> tuple[Collection[str], Collection[str], list[str]]:
+def _value_errors(run: Setup) -> tuple[Collection[str], Collection[str], list[str]]:
     """Keys with a value of a wrong kind, keys with anything wrong by itself, and the messages about them."""
     plain: Any = OmegaConf.to_container(run.cfg, resolve=False)
     of_wrong_type = value_errors(run.cfg)
-    by_key = unknown_keys(plain, plain if known_keys is None else known_keys) | missing_values(run.cfg) | of_wrong_type
+    by_key = unknown_keys(plain) | missing_values(run.cfg) | of_wrong_type
     return of_wrong_type, by_key, [*by_key.values(), *interpolation_errors(run.cfg)]
 
 
@@ -239,24 +223,13 @@ RULES: tuple[Rule, ...] = (
     parallel_errors,
     _idle_errors,
     _training_errors,
-    objective_errors,
-    stratum_errors,
-    component_errors,
-    contrast_errors,
-    budget_errors,
-    history_errors,
+    *METHOD_RULES,
     first_visit_errors,
-    class_errors,
-    path_errors,
-    group_errors,
-    curriculum_errors,
     mask_errors,
     gradient_norm_errors,
     target_errors,
     label_errors,
     overlong_errors,
-    refill_errors,
-    selection_errors,
     cutting_errors,
     rollout_errors,
     environment_errors,

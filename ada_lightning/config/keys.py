@@ -19,15 +19,13 @@ GROUPS_OF_COMPONENTS = ("callbacks", "logger", "token_masks")
 """Nodes whose every child is a component of its own."""
 
 
-def unknown_keys(plain: Mapping[str, Any], known_keys: Collection[str]) -> dict[str, str]:
-    """Find every key that nothing reads, with a message that names the nearest one that something does.
-
-    Those at the top compare with ``known_keys``, those beside a ``_target_`` with the parameters of what it names.
+def unknown_keys(plain: Mapping[str, Any]) -> dict[str, str]:
+    """Find every key beside a ``_target_`` that is no parameter of what it names, and what is no component among such.
 
     Returns:
-        Message by dotted key.
+        Message by dotted key; it names the nearest key that something reads.
     """
-    return dict(_unknown_at_top(plain, known_keys))
+    return dict(_unknown(plain))
 
 
 def unknown_key(path: str, candidates: Collection[str], owner: str) -> str:
@@ -76,11 +74,8 @@ def locate(target: str) -> Any:
     raise ModuleNotFoundError(f"no module named {'.'.join(parts[:-1]) or target!r}")
 
 
-def _unknown_at_top(plain: Mapping[str, Any], known_keys: Collection[str]) -> Iterator[tuple[str, str]]:
+def _unknown(plain: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in plain.items():
-        if key not in known_keys:
-            yield key, unknown_key(str(key), known_keys, "the configuration")
-            continue
         yield from _unknown_below(str(key), value)
         if key in GROUPS_OF_COMPONENTS and isinstance(value, dict):
             yield from _not_components(key, value)

@@ -106,12 +106,6 @@ def sweep_jobs(argv: Sequence[str], config_dir: str | Path, config_name: str) ->
         return []
 
 
-def top_level_keys(config_dir: str | Path, config_name: str) -> frozenset[str]:
-    """Names at the top of the shipped configuration, composed without any override."""
-    with _loader(config_dir):
-        return frozenset(_compose_plain(config_name, []).keys() - {"hydra"})
-
-
 def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence[Override]) -> list[str]:
     base = _compose_plain(config_name, [])
     groups = [override for override in overrides if _is_choice(loader, override)]

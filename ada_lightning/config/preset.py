@@ -11,12 +11,12 @@ from ada_lightning.config.assembly import make_parts
 from ada_lightning.config.check import RULES, part_problems
 from ada_lightning.config.composition import composed, own_hydra
 from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.config.method_rules import PARTS
 from ada_lightning.config.overrides import override_errors
 from ada_lightning.config.problems import ConfigError, distinct
 from ada_lightning.config.setup import Setup
 from ada_lightning.core.method import Method
 
-METHOD = ("objective", "estimator", "sampler", "curriculum", "selection", "refill", "advantage")
 UPDATE = ("loss", "parameters", "optimizer")
 YOURS = ("model", "reward", "trainer", "callbacks", "logger")
 """Parts that are made by their own constructors where a preset is used."""
@@ -80,7 +80,7 @@ def _checked(lines: list[str]) -> DictConfig:
     OmegaConf.set_struct(cfg, False)
     cfg.data.pop("source")
     run = Setup(cfg)
-    problems = part_problems(run, [*METHOD, "loss", "parameters", "rollout"])
+    problems = part_problems(run, [*PARTS, "loss", "parameters", "rollout"])
     if problems := distinct([*problems, *(message for rule in RULES for message in rule(run))]):
         raise ConfigError(problems)
     return cfg

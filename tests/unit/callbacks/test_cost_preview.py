@@ -16,6 +16,7 @@ from ada_lightning.core.records import Prompt
 from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, HistoryBaselineAdvantage
+from ada_lightning.methods.curriculum import UniformCurriculum
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.sampling.forecast import Forecast
@@ -102,19 +103,12 @@ def group_of(prompt, slot, num_responses):
     return group
 
 
-@pytest.mark.parametrize(
-    ("speed", "group_size", "expected"),
-    [
-        ({"per_step": 0.125, "per_token": 0.0, "num_slots": 64}, 4, "1.0s"),  # as long for 64 as for 4
-        ({"per_step": 0.125, "per_token": 0.0, "num_slots": 32}, 4, "2.0s"),
-        ({"per_step": 0.125, "per_token": 0.0625, "num_slots": 64}, 4, "33.0s"),
-        ({"per_step": 0.0, "per_token": 0.0625, "num_slots": 16}, 8, "64.0s"),
-    ],
-)
-def test_seconds_of_a_rollout_are_those_of_a_warm_engine_with_as_many_sequences(speed, group_size, expected, capsys):
-    """16 prompts of 4 or 8 responses of 8 tokens, from 4 prompts of 2 responses that a cold engine took 100 s for."""
+def printed(capsys, speed, group_size, curriculum=None):
+    """Preview 16 prompts of a step by 4 of them with 2 responses each."""
     prompts = [Prompt(f"p{index}", (), (1, 2)) for index in range(16)]
-    data = RolloutDataModule(source=None, prompts_per_step=16, max_prompt_tokens=8, num_steps=1, seed=0)
+    data = RolloutDataModule(
+        source=None, prompts_per_step=16, max_prompt_tokens=8, num_steps=1, seed=0, curriculum=curriculum
+    )
     data.train_prompts = prompts
     policy = SimpleNamespace(
         policy_version=0, engine_weights=None, clock=PhaseClock(), interrupt_check=None, rehearse=lambda batch: None,
@@ -126,12 +120,36 @@ def test_seconds_of_a_rollout_are_those_of_a_warm_engine_with_as_many_sequences(
         num_prompts=4, num_samples=2,
     )  # fmt: skip
     preview._preview(policy, data)
-    out = capsys.readouterr().out
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("speed", "group_size", "expected"),
+    [
+        ({"per_step": 0.125, "per_token": 0.0, "num_slots": 64}, 4, "1.0s"),  # as long for 64 as for 4
+        ({"per_step": 0.125, "per_token": 0.0, "num_slots": 32}, 4, "2.0s"),
+        ({"per_step": 0.125, "per_token": 0.0625, "num_slots": 64}, 4, "33.0s"),
+        ({"per_step": 0.0, "per_token": 0.0625, "num_slots": 16}, 8, "64.0s"),
+    ],
+)
+def test_seconds_of_a_rollout_are_those_of_a_warm_engine_with_as_many_sequences(speed, group_size, expected, capsys):
+    """16 prompts of 4 or 8 responses of 8 tokens, from 4 prompts of 2 responses that a cold engine took 100 s for."""
+    out = printed(capsys, speed, group_size)
     # 2 of each, 1 of a quarter of them, and as many of each as fill the step or the slots
     num_responses = 8 + 1 + 4 * min(4 * group_size, speed["num_slots"] // 4)
     assert f"preview: 4 prompts, {num_responses} responses, {LENGTH} tokens each" in out
     (this_run,) = [line.split() for line in out.splitlines() if "this run" in line]
     assert this_run[2:5] == [str(16 * group_size), str(16 * group_size * LENGTH), expected]
+
+
+def test_what_a_curriculum_will_have_learned_is_not_forecast_and_said_so(capsys):
+    class Learning(UniformCurriculum):
+        def observe(self, pools):
+            raise AssertionError("a preview is no step")
+
+    speed, line = {"per_step": 0.125, "per_token": 0.0, "num_slots": 64}, "prompts will be chosen by what the run"
+    assert line in printed(capsys, speed, 4, Learning())
+    assert line not in printed(capsys, speed, 4)
 
 
 def test_all_responses_to_a_prompt_count_together():

@@ -15,7 +15,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from ada_lightning.config.check import check_config, override_errors, top_level_keys
+from ada_lightning.config.check import check_config, override_errors
 from ada_lightning.core.records import Completion
 from ada_lightning.core.stopping import FixedRule, QuotaRule
 from ada_lightning.methods.objectives import LinearObjective, PassAtKObjective
@@ -146,11 +146,6 @@ def totals(name):
 
 
 @pytest.fixture(scope="module")
-def known_keys():
-    return top_level_keys(CONF, "train")
-
-
-@pytest.fixture(scope="module")
 def prompts_file(tmp_path_factory) -> Path:
     file = tmp_path_factory.mktemp("data") / "prompts.jsonl"
     rows = ({"prompt": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(300))
@@ -182,9 +177,7 @@ def nothing_to_run_on(monkeypatch):
         *((name, ("curriculum=uniform",)) for name in ("ada", "lilo", "mopps")),
     ],
 )
-def test_experiment_composes_under_its_name_and_passes_the_check(
-    name, changes, prompts_file, known_keys, nothing_to_run_on
-):
+def test_experiment_composes_under_its_name_and_passes_the_check(name, changes, prompts_file, nothing_to_run_on):
     lines = (FOLDER / f"{name}.yaml").read_text().splitlines()
     assert lines[0] == "# @package _global_"
     assert lines[1].startswith(f"# python train.py +experiment={name}")
@@ -193,7 +186,7 @@ def test_experiment_composes_under_its_name_and_passes_the_check(
     cfg = experiment(name, *changes)
     if OmegaConf.is_missing(cfg.data.source, "path"):  # it leaves the data to the user
         cfg.data.source.path = str(prompts_file)
-    check_config(cfg, known_keys)
+    check_config(cfg)
     assert cfg.experiment_name == name.replace("/", "_")
 
 

@@ -1,0 +1,34 @@
+"""The parts that make a method, whoever trains with it, and what does not go together among them."""
+
+from __future__ import annotations
+
+from ada_lightning.config.advantage import (
+    class_errors,
+    component_errors,
+    contrast_errors,
+    group_errors,
+    objective_errors,
+    path_errors,
+    stratum_errors,
+)
+from ada_lightning.config.estimator import budget_errors, curriculum_errors, history_errors
+from ada_lightning.config.refill import refill_errors
+from ada_lightning.config.selection import selection_errors
+from ada_lightning.config.setup import Rule
+
+PARTS = ("objective", "estimator", "curriculum", "sampler", "selection", "refill", "advantage")
+"""Groups of ``conf/``, each chosen by a word."""
+METHOD_RULES: tuple[Rule, ...] = (
+    objective_errors,
+    stratum_errors,
+    component_errors,
+    contrast_errors,
+    budget_errors,
+    history_errors,
+    class_errors,
+    path_errors,
+    group_errors,
+    curriculum_errors,
+    refill_errors,
+    selection_errors,
+)
