@@ -29,6 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
 import torch
 
+from ada_lightning.run.bfloat16 import has_fast_bfloat16
 from research.benchmarks.memory_plan import GIB, QWEN_1_5B, RESERVE_GIB, Architecture, Setting, plan
 from research.benchmarks.report import save
 from research.benchmarks.update import make_policy, make_variants, pack, random_groups, unloaded_policy, update
@@ -247,7 +248,8 @@ def lora(architecture: Architecture, model: Path, groups: list, device: str) -> 
     policy, optimizer = make_policy(
         model, device=device, parameters=LoraParameters(rank=32), logprob_chunk_size=LOGITS_AT_ONCE
     )
-    policy.trained.hold_frozen(policy.model, torch.bfloat16)  # as a run does where it computes in it
+    if has_fast_bfloat16(on_gpu=device == "cuda"):  # as a run does where it computes in it
+        policy.trained.hold_frozen(policy.model, torch.bfloat16)
     batch = pack(groups, share_prompts=True, max_tokens=MAX_TOKENS).to(policy.device)
     found: dict[str, Any] = {"plan_gib": planned(architecture, max(m.num_computed_tokens for m in batch), 32)}
     for is_checkpointing in (False, True):
