@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import betaln, softmax
@@ -31,6 +32,18 @@ class Forecast:
     """Share of prompts of which any response is computed in the update."""
     num_rounds: float = 1.0
     """Blocks that follow one another, of the prompt with the most of them: nothing can be shorter but by luck."""
+
+
+def forecast(tallies: Sequence[tuple[int, int]], sampler: Sampler, selection: Selection, **options: Any) -> Forecast:
+    """Return the mean of :func:`forecasts`, which takes the same arguments.
+
+    Example:
+        >>> from ada_lightning.methods.sampling import UniformSampler
+        >>> from ada_lightning.methods.selection import AllSelection
+        >>> forecast([(0, 8), (4, 8)], UniformSampler(group_size=4), AllSelection()).num_sampled
+        4.0
+    """
+    return mean_forecast(forecasts(tallies, sampler, selection, **options))
 
 
 def mean_forecast(steps: Sequence[Forecast]) -> Forecast:

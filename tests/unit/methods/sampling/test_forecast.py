@@ -4,17 +4,13 @@ import numpy as np
 import pytest
 
 from ada_lightning.methods.sampling import BalanceSampler, PilotCommitSampler, UniformSampler
-from ada_lightning.methods.sampling.forecast import forecasts, mean_forecast, posterior_pass_rates
+from ada_lightning.methods.sampling.forecast import forecast, posterior_pass_rates
 from ada_lightning.methods.selection import (
     AllSelection,
     BalancedSelection,
     LargestAdvantageBatchSelection,
     ResolvedSelection,
 )
-
-
-def forecast(*arguments, **options):
-    return mean_forecast(forecasts(*arguments, **options))
 
 
 def test_certain_prompts_cost_the_whole_budget_and_mixed_ones_little():
