@@ -19,6 +19,9 @@ def register_choices(config_dir: Path) -> None:
     The groups of the named primary config are listed, those of its defaults list and any further ones that are named,
     each with what the defaults list says about it, its files, and a star behind the one chosen by default. A group
     with ``~`` before it is left out, wherever it stands: what a program does not read is nothing to choose.
+
+    ``${names:<group>}`` is the files of a group alone. ``${model_name:${model}}`` is for names of runs: the last part
+    of a model's path, or else its class (``conf/paper``).
     """
 
     def choices(config: str, *groups: str) -> str:

@@ -32,6 +32,13 @@ _MOST_PLACES = 3
 def elsewhere(config: Mapping[str, Any], name: str) -> list[str]:
     """Return the keys of a composed configuration that may be meant by a name that is not where it was looked for.
 
+    Args:
+        config: composed, as plain mappings; Hydra's own part is passed over.
+        name: the last part of the key that somebody wrote.
+
+    Returns:
+        Dotted keys; none where nothing has the name, or more than three do.
+
     Example:
         >>> config = {"optimizer": {"lr": 1e-5}, "sampler": {"group_size": 4}}
         >>> elsewhere(config, "group_size"), elsewhere(config, "learning_rate"), elsewhere(config, "beta")

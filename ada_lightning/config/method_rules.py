@@ -32,3 +32,4 @@ METHOD_RULES: tuple[Rule, ...] = (
     refill_errors,
     selection_errors,
 )
+"""Asked of a run that trains here, among its other rules, and of a loop of one's own, which has only these."""

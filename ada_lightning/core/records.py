@@ -347,6 +347,9 @@ class ResponseGroup:
         Args:
             values: one per kept response, as an advantage assigns them. Prompt, response and what kept it know the
                 inverse of their probabilities.
+
+        Raises:
+            ValueError: there are more values than kept responses, or fewer.
         """
         return [
             value * kept.inverse_probability * kept.response.inverse_probability * self.pool.inverse_probability

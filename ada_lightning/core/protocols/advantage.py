@@ -56,6 +56,12 @@ class Advantage(Part):
         A number that was sampled or kept with probability q counts 1/q times. Asked once for a rollout; the numbers
         then travel with the responses (:attr:`~ada_lightning.core.records.KeptResponse.advantage`), so that no split of
         the rollout changes them.
+
+        Args:
+            groups: all of a rollout, in any order.
+
+        Returns:
+            For each group as many numbers as it keeps, in the order of ``group.kept``.
         """
         return [group.without_chance(row) for group, row in zip(groups, self.assign(groups), strict=True)]
 
