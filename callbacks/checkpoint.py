@@ -175,13 +175,10 @@ class RolloutCheckpoint(Callback):
 
     def _failure(self, version: int, error: Exception) -> str:
         free_gb = shutil.disk_usage(self.run_dir.path).free / 1e9
-        versions = list(self.store.versions().values())
-        kept = f"the last good one is {versions[-1].name}" if versions else "there is no earlier one"
         return (
             f"the checkpoint of policy version {version} could not be written to {self.store.folder} "
-            f"({type(error).__name__}: {error}); {free_gb:.2f} GB are free there, and {kept}. Make room "
-            f"(or lower callbacks.checkpoint.keep_last = {self.retention.keep_last}) and continue with the same "
-            f"options and: ckpt=auto {self.run_dir.option}"
+            f"({type(error).__name__}: {error}); {free_gb:.2f} GB are free there: make room, or lower "
+            f"callbacks.checkpoint.keep_last = {self.retention.keep_last}"
         )
 
     def _flush_logs(self) -> None:

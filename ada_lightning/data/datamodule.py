@@ -186,8 +186,8 @@ class RolloutDataModule(LightningDataModule):
             if split == "train" and len(dropped) == len(distinct):
                 first = next(iter(dropped))
                 raise ValueError(
-                    f"none of the {len(distinct)} training prompts is usable (unusable answer); the first, {first}: "
-                    f"{reasons[first]}"
+                    f"none of the {len(distinct)} training prompts has an answer that the reward can use; the first, "
+                    f"{first}: {reasons[first]}"
                 )
             self.report.drop(split, "unusable answer", [(prompt, reasons[key]) for key, prompt in dropped.items()])
             self._set_prompts(split, [prompt for prompt in distinct if prompt.prompt_id not in dropped])

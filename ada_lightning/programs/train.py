@@ -125,9 +125,7 @@ def _fit(run: Run) -> float | None:
     try:
         return run.fit()
     except RunStoppedError as error:
-        # A checkpoint that could not be written says how to go on itself.
-        way_on = "" if "ckpt=" in str(error) else f"; {run.run_dir.how_to_go_on()}"
-        raise JobError(f"stopped: {error}{way_on}") from error
+        raise JobError(f"stopped: {error}; {run.run_dir.how_to_go_on()}") from error
     except LeaderStopped as stop:
         sys.exit(stop.exit_code)
     except EngineError as error:
