@@ -132,7 +132,11 @@ class CostPreview(Callback):
         pools = [group.pool for result in results for group in result.groups]
         counts = tallies(results)
         this_run = forecasts(
-            counts, self.sampler, self.selection, keep_groups_without_signal=computes_all_groups(policy, data)
+            counts,
+            self.sampler,
+            self.selection,
+            keep_groups_without_signal=computes_all_groups(policy, data),
+            budget=math.ceil(self.sampler.budget_per_step * len(counts) / data.prompts_per_step),
         )
         mean = mean_forecast(this_run)
         group_size = max(1, min(self.sampler.group_size, round(mean.num_sampled)))  # never dearer than this run

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.adapters.reductions import RULES as REDUCTIONS
 from ada_lightning.adapters.reductions import Reduction
+from ada_lightning.config.advantage import WITHIN
 from ada_lightning.config.composition import composed
 from ada_lightning.config.folder import CONFIG_DIR
 from ada_lightning.config.keys import accepted_keys, unknown_key, unknown_keys
@@ -53,12 +54,10 @@ class ComposedMethod:
 
     @property
     def max_kept(self) -> int:
-        """Most responses of one prompt that train in a step; 0 where the parts do not say."""
+        """Most responses of one prompt that train in a step."""
         selection = getattr(self.method.selection, "selection", self.method.selection)
         most = int(getattr(selection, "group_size", 0) or 2 * getattr(selection, "max_per_class", 0))
-        sampler = self.method.sampler
-        drawn = int(getattr(sampler, "n_max", 0) or sampler.group_size)
-        return most or drawn
+        return most or self.method.sampler.most_per_prompt
 
 
 def compose_method(experiment: str, overrides: Mapping[str, Any], *, seed: int) -> ComposedMethod:
@@ -227,9 +226,9 @@ def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
             f"{experiment}: KlHistory forgets by how far the policy has moved on earlier responses, which a loop "
             "outside does not hand over; use estimator='beta_history'"
         )
-    if issubclass(run.kind("advantage"), ComparesWithInitial):
+    for key in (key for key in WITHIN if run.is_a(key, ComparesWithInitial)):
         yield (
-            f"{experiment}: {_name(run, 'advantage')} compares with the initial policy's log-probabilities, which a "
+            f"{experiment}: {_name(run, key)} compares with the initial policy's log-probabilities, which a "
             "loop outside does not hand over; use another advantage"
         )
     norm = _name(run, "sampler.gradient_norm")
@@ -238,7 +237,7 @@ def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
             f"{experiment}: {norm} asks for gradients of the policy, which a loop outside does not hand over; use "
             "**{'sampler/gradient_norm': 'constant'}, or another sampler"
         )
-    if run.has("sampler", Trait.CUTS_RESPONSES) or run.has("sampler.sampler", Trait.CUTS_RESPONSES):
+    if run.has("sampler", Trait.CUTS_RESPONSES):
         yield (
             f"{experiment}: {_name(run, 'sampler')} gives responses limits of their own, which a loop outside does not "
             "ask its engine for; use another sampler"
@@ -261,9 +260,10 @@ def _needs(run: Setup) -> Iterator[str]:
     from ada_lightning.methods.selection import BanditSelection
 
     component: Any = getattr(run.part("refill"), "component", "")
-    if component or issubclass(run.kind("advantage"), GdpoAdvantage):
+    if component or any(run.is_a(key, GdpoAdvantage) for key in WITHIN):
         yield "components"
-    if issubclass(run.kind("advantage"), NoveltyAdvantage) or issubclass(run.kind("selection"), BanditSelection):
+    is_novelty = any(run.is_a(key, NoveltyAdvantage) for key in WITHIN)
+    if is_novelty or run.is_a("selection", BanditSelection):
         yield "logprobs"
     if Trait.READS_ANSWERS in run.part("sampler").traits:
         yield "answer"

@@ -22,8 +22,10 @@ from ada_lightning.methods.advantages import (
     ShrinkageBaselineAdvantage,
 )
 from ada_lightning.methods.curriculum import UniformCurriculum
+from ada_lightning.methods.sampling.first_visit import FirstVisitSampler
 from ada_lightning.methods.sampling.giving_up import NEVER
 from ada_lightning.methods.sampling.sequential import SequentialSampler
+from ada_lightning.methods.selection import SeenSelection
 
 _WITH_HISTORY = (HistoryBaselineAdvantage, RoundedHistoryAdvantage, ShrinkageBaselineAdvantage)
 """Advantages whose baseline comes from what earlier steps showed of a prompt."""
@@ -72,7 +74,7 @@ class PromptSteps:
         return Pools(under_way, [prompt], composed)
 
     def max_kept(self) -> int:
-        """Most responses of one prompt that train; 0 where the parts do not say."""
+        """Most responses of one prompt that train."""
         return self._composed(0).max_kept
 
     def _compose(self, most: int) -> ComposedMethod:
@@ -90,6 +92,9 @@ def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
         yield f"{name} chooses prompts ({type(method.curriculum).__name__}), and {way_out}"
     if not sampler.plans_nothing or sampler.budget_per_step or _learns(sampler):
         yield f"{name}: {type(sampler).__name__} divides a step among its prompts, or learns of them, and {way_out}"
+    for part in (sampler, getattr(selection, "selection", selection)):
+        if isinstance(part, FirstVisitSampler | SeenSelection):
+            yield f"{name}: {type(part).__name__} goes by whether a prompt came before, and {way_out}"
     if type(selection).select_all is not Selection.select_all or composed.needs_metrics:
         yield f"{name}: {type(selection).__name__} compares the prompts of a step, or learns, and {way_out}"
     if type(advantage).assign is not Advantage.assign or isinstance(advantage, _WITH_HISTORY):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ada_lightning.analysis.statement.rules import rule_without_history
-from ada_lightning.config.setup import Setup
+from ada_lightning.analysis.statement.rules import rule_alone
+from ada_lightning.config.setup import SELECTIONS, Setup
 from ada_lightning.core.protocols import Advantage, Sampler, Trait
 from ada_lightning.methods.advantages import ExactAdvantage, GdpoAdvantage, StratifiedAdvantage
 from ada_lightning.methods.objectives.support import UnsupportedObjectiveError, check_supported
@@ -35,20 +35,21 @@ def objective_errors(run: Setup) -> Iterator[str]:
 
 def component_errors(run: Setup) -> Iterator[str]:
     """GDPO normalises each component of a reward by itself."""
-    if not run.is_a("advantage", GdpoAdvantage):
+    key = next((key for key in WITHIN if run.is_a(key, GdpoAdvantage)), "")
+    if not key:
         return
     reward = run.kind("reward.reward")
     if reward.__module__ in {f"ada_lightning.rewards.{module}" for module in _WITHOUT_COMPONENTS}:
         yield (
-            f"advantage: GdpoAdvantage needs the components of a reward, and reward.reward = {reward.__name__} has "
+            f"{key}: GdpoAdvantage needs the components of a reward, and reward.reward = {reward.__name__} has "
             "none; use reward=weighted, a function that returns a Verdict with components, or advantage=grpo"
         )
     components = run.names("reward.reward.rewards") if issubclass(reward, WeightedReward) else []
-    for name in run.names("advantage.weights") if components else ():
+    for name in run.names(f"{key}.weights") if components else ():
         if name.partition("/")[0] not in components:  # what follows a slash is a component's own component
             yield (
-                f"advantage.weights.{name}: the reward has no component {name}; it has {', '.join(components)}; "
-                f"leave it out with ~advantage.weights.{name} or add it to reward.reward.rewards"
+                f"{key}.weights.{name}: the reward has no component {name}; it has {', '.join(components)}; "
+                f"leave it out with ~{key}.weights.{name} or add it to reward.reward.rewards"
             )
 
 
@@ -85,7 +86,7 @@ def _partial_credit(run: Setup) -> tuple[str, str]:
 
 def contrast_errors(run: Setup) -> Iterator[str]:
     """Advantages that compare the responses of a group do not go with positives alone."""
-    for key in WITHIN if run.is_a("selection", PositivesSelection) else ():
+    for key in WITHIN if any(run.is_a(key, PositivesSelection) for key in SELECTIONS) else ():
         if run.has(key, Trait.COMPARES_KEPT, Trait.NEEDS_BOTH_CLASSES):
             yield (
                 f"selection: PositivesSelection keeps no negative, and {key} = {run.name(key)} compares the kept "
@@ -98,7 +99,7 @@ def group_errors(run: Setup) -> Iterator[str]:
     advantage, sampler, selection = (run.part(key) for key in ("advantage", "sampler", "selection"))
     if not isinstance(advantage, Advantage):
         return
-    drawn = "group_size" if type(sampler) is UniformSampler else "n_max"
+    drawn = "group_size" if isinstance(sampler, UniformSampler) else "n_max"
     num_drawn = getattr(sampler, drawn, None)
     # "selection" of a selection: of one that drops whole groups
     num_kept = getattr(getattr(selection, "selection", selection), "group_size", None)
@@ -140,12 +141,13 @@ def path_errors(run: Setup) -> Iterator[str]:
     advantage, sampler = run.part("advantage"), run.part("sampler")
     if not isinstance(sampler, Sampler):
         return
-    if (rule := rule_without_history(sampler)) is not None:
-        if isinstance(advantage, ExactAdvantage):
-            try:
-                check_supported(advantage.objective, rule)
-            except UnsupportedObjectiveError as error:
-                yield f"objective: {error}"
+    rules = [rule for is_seen in (False, True) if (rule := rule_alone(sampler, is_seen=is_seen)) is not None]
+    try:
+        for rule in rules if isinstance(advantage, ExactAdvantage) else ():
+            check_supported(advantage.objective, rule)
+    except UnsupportedObjectiveError as error:
+        yield f"objective: {error}"
+    if rules:
         return
     reason = f"{type(sampler).__name__} ends a prompt's sampling by more than its counts, so paths cannot be counted"
     if isinstance(advantage, ExactAdvantage):

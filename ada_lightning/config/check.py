@@ -13,7 +13,7 @@ from torch import nn
 from ada_lightning.config.cutting import cutting_errors
 from ada_lightning.config.engine import model_errors, rollout_errors
 from ada_lightning.config.environment import environment_errors
-from ada_lightning.config.estimator import first_visit_errors, label_errors
+from ada_lightning.config.estimator import label_errors
 from ada_lightning.config.keys import WITHOUT_EFFECT, unknown_keys
 from ada_lightning.config.method_rules import METHOD_RULES
 from ada_lightning.config.notices import warn_of_settings
@@ -224,7 +224,6 @@ RULES: tuple[Rule, ...] = (
     _idle_errors,
     _training_errors,
     *METHOD_RULES,
-    first_visit_errors,
     mask_errors,
     gradient_norm_errors,
     target_errors,

@@ -13,12 +13,11 @@ from ada_lightning.methods.selection import AllSelection, ThinnedSelection
 
 def cutting_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem; none without such a sampler."""
-    for key in ("sampler", "sampler.sampler"):  # the second: of one that leaves out prompts first
-        if run.has(key, Trait.CUTS_RESPONSES):
-            own = f"{key}: {run.name(key)}"
-            yield from _method_errors(run, own)
-            yield from _update_errors(run, own)
-            yield from _length_errors(run, key, own)
+    if run.has("sampler", Trait.CUTS_RESPONSES):
+        own = f"sampler: {run.name('sampler')}"
+        yield from _method_errors(run, own)
+        yield from _update_errors(run, own)
+        yield from _length_errors(run, own)
 
 
 def _method_errors(run: Setup, own: str) -> Iterator[str]:
@@ -63,12 +62,12 @@ def _update_errors(run: Setup, own: str) -> Iterator[str]:
             )
 
 
-def _length_errors(run: Setup, key: str, own: str) -> Iterator[str]:
-    at, limit = run.number(f"{key}.num_tokens"), run.number("rollout.sampling.max_new_tokens")
+def _length_errors(run: Setup, own: str) -> Iterator[str]:
+    at, limit = run.number("sampler.num_tokens"), run.number("rollout.sampling.max_new_tokens")
     if at is not None and limit is not None and at >= limit:
         yield (
-            f"{key}.num_tokens = {at:g} cuts nothing: rollout.sampling.max_new_tokens = {limit:g} ends every response "
-            f"by then; use {key}.num_tokens={limit / 2:.0f} or another sampler"
+            f"sampler.num_tokens = {at:g} cuts nothing: rollout.sampling.max_new_tokens = {limit:g} ends every "
+            f"response by then; use sampler.num_tokens={limit / 2:.0f} or another sampler"
         )
     if run.kind("environment") is not object:
         yield f"{own} cuts single responses, and an episode has several turns; use environment=none or another sampler"

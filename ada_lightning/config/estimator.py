@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.setup import SELECTIONS, Setup
 from ada_lightning.core.protocols import Curriculum, PassRateEstimator, Trait
 from ada_lightning.methods.estimators import WindowEstimator
 from ada_lightning.methods.sampling import FirstVisitSampler
@@ -46,7 +46,7 @@ def first_visit_errors(run: Setup) -> Iterator[str]:
     estimator = run.part("estimator")
     if not isinstance(estimator, PassRateEstimator) or estimator.remembers_prompts:
         return
-    for key, part in (("sampler", FirstVisitSampler), ("selection", SeenSelection)):
+    for key, part in (("sampler", FirstVisitSampler), *((key, SeenSelection) for key in SELECTIONS)):
         if run.is_a(key, part):
             yield (
                 f"{key}: {part.__name__} goes by whether a prompt was visited before, and {type(estimator).__name__} "
@@ -71,9 +71,7 @@ def curriculum_errors(run: Setup) -> Iterator[str]:
 def label_errors(run: Setup) -> Iterator[str]:
     """A sampler that compares answers needs a reward that tells them, spelled without the reference."""
     reward = run.part("reward.reward")
-    keys = ("sampler", "sampler.sampler")  # the second: of one that leaves out prompts
-    key = next((key for key in keys if run.has(key, Trait.READS_ANSWERS)), None)
-    if key is None or reward is None:
+    if reward is None or not run.has("sampler", Trait.READS_ANSWERS):
         return
     told = getattr(reward, "answers_without_reference", None)
     if told is True:
@@ -81,7 +79,7 @@ def label_errors(run: Setup) -> Iterator[str]:
     name = type(reward).__name__
     reason = f"{name} spells an answer like the reference where it equals it" if told is False else f"{name} tells none"
     yield (
-        f"{key}: {run.name(key)} goes by the answers that a reward finds without the reference, and "
+        f"sampler: {run.name('sampler')} goes by the answers that a reward finds without the reference, and "
         f"{reason}; use reward=exact_match, reward=numeric, reward=reasoning_gym, reward=math with "
         "reward.reward.own_spelling=true, or a function that returns a Verdict with an answer and has the attribute "
         "answers_without_reference = True"

@@ -11,7 +11,7 @@ from ada_lightning.config.advantage import (
     path_errors,
     stratum_errors,
 )
-from ada_lightning.config.estimator import budget_errors, curriculum_errors, history_errors
+from ada_lightning.config.estimator import budget_errors, curriculum_errors, first_visit_errors, history_errors
 from ada_lightning.config.refill import refill_errors
 from ada_lightning.config.selection import selection_errors
 from ada_lightning.config.setup import Rule
@@ -25,6 +25,7 @@ METHOD_RULES: tuple[Rule, ...] = (
     contrast_errors,
     budget_errors,
     history_errors,
+    first_visit_errors,
     class_errors,
     path_errors,
     group_errors,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ada_lightning.config.advantage import WITHIN
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.setup import SELECTIONS, Setup
 from ada_lightning.core.protocols import Trait
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
 from ada_lightning.methods.refill import NoRefill
@@ -26,10 +26,11 @@ PLANS = (CobaSampler, EstimatedSampler, GvmSampler, KnapsackSampler, PilotSample
 
 def selection_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem. Classes that cannot be loaded are reported by themselves."""
-    for key in ("selection", "selection.selection"):  # the second: of a selection that drops whole pools first
+    for key in SELECTIONS:
         yield from _advantage_errors(run, key)
-        yield from _pruning_errors(run, key)
+        yield from _pruning_errors(run, key, "selection=all")
         yield from _thinning_errors(run, key)
+    yield from _pruning_errors(run, "sampler", "sampler=uniform")
     yield from _size_errors(run)
 
 
@@ -50,13 +51,14 @@ def _advantage_errors(run: Setup, key: str) -> Iterator[str]:
             )
 
 
-def _pruning_errors(run: Setup, key: str) -> Iterator[str]:
+def _pruning_errors(run: Setup, key: str, way_out: str) -> Iterator[str]:
     """The weights of pruning are those of advantages: other terms would count what is left out as nothing."""
-    for name in ("kl_coef", "entropy_coef") if run.has(key, Trait.PRUNES_RESPONSES, Trait.PRUNES_PROMPTS) else ():
+    prunes = run.has(key, Trait.PRUNES_RESPONSES, Trait.PRUNES_PROMPTS, Trait.LEAVES_OUT_PROMPTS)
+    for name in ("kl_coef", "entropy_coef") if prunes else ():
         if value := run.number(f"loss.{name}"):
             yield (
                 f"{key}: {run.name(key)} leaves out responses by chance and makes up for it in their advantages; "
-                f"loss.{name} = {value} would act on what is left alone; use loss.{name}=0, or selection=all"
+                f"loss.{name} = {value} would act on what is left alone; use loss.{name}=0, or {way_out}"
             )
 
 
@@ -93,14 +95,13 @@ def _thinning_errors(run: Setup, key: str) -> Iterator[str]:
 
 def _size_errors(run: Setup) -> Iterator[str]:
     """Of a group size that nobody would keep to."""
-    if not (run.is_a("sampler", *PLANS) and run.has("selection", Trait.KEEPS_WHAT_THERE_IS)):
+    sampler = run.part("sampler")
+    if not (isinstance(sampler, PLANS) and run.has("selection", Trait.KEEPS_WHAT_THERE_IS)):
         return
-    pilots = [run.number(f"sampler.{name}") or 0 for name in ("num_pilot", "num_commit", "num_screen", "num_continue")]
-    most = run.number("sampler.n_max") or sum(pilots)
-    group_size = run.number("sampler.group_size")
-    if group_size is not None and group_size < most:
+    most = sampler.most_per_prompt
+    if sampler.group_size < most:
         yield (
-            f"sampler.group_size = {group_size} has no effect: {run.name('selection')} keeps what there is, up to "
-            f"{most} responses of a prompt; use a selection that chooses (selection=balanced, quantile or "
+            f"sampler.group_size = {sampler.group_size} has no effect: {run.name('selection')} keeps what there is, "
+            f"up to {most} responses of a prompt; use a selection that chooses (selection=balanced, quantile or "
             "stratified), draw fewer, or leave it out"
         )

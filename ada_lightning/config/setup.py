@@ -15,6 +15,9 @@ from ada_lightning.config.keys import locate
 from ada_lightning.config.problems import component_message, origin
 from ada_lightning.core.protocols import Part, Trait
 
+SELECTIONS = ("selection", "selection.selection")
+"""The selection, and the one that is asked for what is left where whole pools are dropped first."""
+
 
 class Setup:
     """What rules are asked about: values, classes and parts of a composed configuration, each by its dotted key."""

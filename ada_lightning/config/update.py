@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from torch.optim import Adam, AdamW
 
@@ -15,7 +14,7 @@ from ada_lightning.methods.advantages import (
     WeightedLeaveOneOutAdvantage,
 )
 from ada_lightning.methods.gradient_norms import EmbedTokensNorm
-from ada_lightning.training.losses import FlowRlLoss
+from ada_lightning.training.losses import CispoLoss, ClippedPolicyLoss, FlowRlLoss, PolicyLoss, TokenTruncation
 from ada_lightning.training.models.lora import LoraParameters
 from ada_lightning.training.token_masks import JackpotMask, TokenMask
 
@@ -38,13 +37,23 @@ def mask_errors(run: Setup) -> Iterator[str]:
                     f"{key} models the coming step of the output embedding, which parameters=lora freezes; use "
                     "parameters=all"
                 )
-        cap: Any = getattr(run.part("loss"), "importance_cap", None)
-        if isinstance(mask, JackpotMask) and not cap:  # it is what is left to multiply p/q with
-            reason = "loss.importance_cap = 0" if cap == 0 else f"{run.name('loss')} has no importance_cap"
+        loss = run.part("loss")
+        if isinstance(mask, JackpotMask) and isinstance(loss, PolicyLoss) and (reason := _without_token_weight(loss)):
             yield (
-                f"{key} completes the weight of each token against the engine, and {reason}, so there is none; use "
-                f"loss=clipped with loss.importance_cap={mask.cap:g}, or leave {key} out"
+                f"{key} completes the weight of each token against the engine, and {reason}; use loss=clipped "
+                f"loss/importance=token_truncation loss.importance_cap={mask.cap:g}, or leave {key} out"
             )
+
+
+def _without_token_weight(loss: PolicyLoss) -> str:
+    """Say why a loss does not weigh every token by its own p/q, p the policy as it is and q the engine's."""
+    if not isinstance(loss, ClippedPolicyLoss | CispoLoss):
+        return f"{type(loss).__name__} does not weigh every token by its own ratio"
+    if not loss.importance_cap:
+        return "loss.importance_cap = 0, so there is none"
+    if not isinstance(loss.importance, TokenTruncation):
+        return f"loss.importance = {type(loss.importance).__name__} is another weight"
+    return ""
 
 
 def gradient_norm_errors(run: Setup) -> Iterator[str]:

@@ -126,7 +126,9 @@ class SamplingThread:
                 self._is_over.set()
             failed = [started for started, _ in self._open.values()] or [*self._queue][:1]  # that was to be opened
             self._fail(failed, error)
-        self._fail(self._queue, StoppedSamplingError("no further step is sampled"))
+        with self._changed:
+            waiting = [*self._queue]  # whoever asks from here on is told at once
+        self._fail(waiting, StoppedSamplingError("no further step is sampled"))
 
     def _fail(self, started: Iterable[_Started], error: BaseException) -> None:
         for each in started:

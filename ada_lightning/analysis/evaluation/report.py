@@ -95,11 +95,13 @@ def find_evaluation(name: str, beside: Path) -> Path:
         label = resolve_checkpoint(name).label
     except ValueError as error:
         raise ValueError(f"compare={name} is no evaluation's folder and no checkpoint: {error}") from error
-    found = beside.parent / f"{label}-{beside.name.rpartition('-')[2]}"
-    if not (found / "results.json").exists():
-        finished = sorted(str(file.parent) for file in beside.parent.glob("*/results.json"))
+    ends = [beside.name[place:] for place, letter in enumerate(beside.name) if letter == "-"]  # sets may have one, too
+    candidates = [beside.parent / f"{label}{end}" for end in ends]
+    found = next((folder for folder in candidates if (folder / "results.json").exists()), None)
+    if found is None:
+        finished = ", ".join(sorted(str(file.parent) for file in beside.parent.glob("*/results.json")))
         raise ValueError(
-            f"compare={name} has no finished evaluation at {found}; finished ones: {', '.join(finished) or 'none'}"
+            f"compare={name} has no finished evaluation at {candidates[-1]}; finished ones: {finished or 'none'}"
         )
     return found
 

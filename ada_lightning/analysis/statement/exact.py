@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ada_lightning.analysis.statement.rules import rule_without_history, rules_by_pass_rate
+from ada_lightning.analysis.statement.rules import rule_alone, rules_by_pass_rate
 from ada_lightning.analysis.statement.table import PASS_RATES, differ, table_lines
 from ada_lightning.core.protocols import Objective, Sampler
 from ada_lightning.core.stopping.paths import MAX_RESPONSES
@@ -17,7 +17,7 @@ from ada_lightning.methods.sampling.giving_up import GiveUpByPosterior
 
 def exact_lines(objective: Objective, sampler: Sampler) -> list[str]:
     """Name the objective, how much of it the sampler's rule can follow, and for which prompts that is less."""
-    rule = rule_without_history(sampler)
+    rule = rule_alone(sampler)
     if rule is None:
         return [f"update: not computable: {type(sampler).__name__} stops by more than a prompt's counts"]
     if isinstance(rule, PosteriorRule):  # a resumed run: name the rule of its prompts that are not given up
@@ -76,7 +76,7 @@ def _lines_of_other_rules(objective: Objective, sampler: Sampler, rule: Stopping
             "  prompts that history lets be given up (sampler.give_up) follow a shorter series, "
             f"at the shortest, one block of {block}: {_followed(objective, shortest)}"
         ]
-    others = [other for other in rules_by_pass_rate(sampler, PASS_RATES) if other is not None]
+    others = [rule, *(other for other in rules_by_pass_rate(sampler, PASS_RATES) if other is not None)]
     fewest = min(others, key=lambda other: other.n_max)
     most = max(others, key=lambda other: other.n_max)
     if supported_terms(objective, fewest) == supported_terms(objective, most):

@@ -12,9 +12,12 @@ _STRENGTH = 20.0
 """Responses that the beliefs of :func:`rules_by_pass_rate` are worth: as much as a history that has been seen often."""
 
 
-def rule_without_history(sampler: Sampler) -> StoppingRule | None:
-    """Return the rule of a prompt about which nothing is known, alone in its step; None if not its counts decide."""
-    pool = ResponsePool(Prompt("unseen", ()), slot=0)
+def rule_alone(sampler: Sampler, *, is_seen: bool = False) -> StoppingRule | None:
+    """Return the rule of a prompt, alone in its step, of which is known at most that it came; None if not its counts.
+
+    It is that of most samplers, and of first visits and others where those differ.
+    """
+    pool = ResponsePool(Prompt("alone", ()), slot=0, belief=Belief(is_seen=is_seen))
     sampler.plan([pool])
     return sampler.end(pool).rule
 
@@ -25,7 +28,7 @@ def rules_by_pass_rate(sampler: Sampler, pass_rates: Sequence[float]) -> list[St
         ResponsePool(
             Prompt(f"p{slot}", ()),
             slot,
-            belief=Belief(_STRENGTH * rate, _STRENGTH * (1 - rate), _STRENGTH, _STRENGTH * rate),
+            belief=Belief(_STRENGTH * rate, _STRENGTH * (1 - rate), _STRENGTH, _STRENGTH * rate, is_seen=True),
         )
         for slot, rate in enumerate(pass_rates)
     ]

@@ -135,7 +135,5 @@ def _sampling(settings: dict[str, Any]) -> tuple[Sampling | None, bool]:
     sampler = settings.get("sampler")
     if not isinstance(sampler, dict) or not (target := str(sampler.get("_target_", "")).rpartition(".")[2]):
         return None, False
-    inner = sampler.get("sampler")
-    targets = {target, str(inner.get("_target_", "")).rpartition(".")[2] if isinstance(inner, dict) else ""}
     is_uniform = target in ("UniformSampler", "CutSampler")
-    return Sampling.UNIFORM if is_uniform else Sampling.ADAPTIVE, "CutSampler" in targets
+    return Sampling.UNIFORM if is_uniform else Sampling.ADAPTIVE, target == "CutSampler"

@@ -56,6 +56,11 @@ class Sampler(Part):
     what :meth:`num_to_draw` asked for, and waits for its slowest response, so decide prompt by prompt where you can."""
 
     @property
+    def most_per_prompt(self) -> int:
+        """Most responses of a prompt in a step that are evidence; by default those of a single draw."""
+        return self.samples_per_round
+
+    @property
     def plans_nothing(self) -> bool:
         """Whether what a prompt gets depends on that prompt alone, so that others may join a step under way."""
         return self.num_stages == 1 and type(self).plan is Sampler.plan

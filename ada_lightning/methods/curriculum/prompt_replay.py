@@ -25,9 +25,10 @@ class _Visited:
 class PromptReplay(Curriculum):
     """Gives up to a share of each step to prompts whose last visit had a pass rate in a band, those nearest 1/2 first.
 
-    Prompts come again, with new responses; no response does. A prompt that has come back ``max_reuses`` times stays out
-    of the buffer for good, and one that was sampled rests for ``cooldown`` steps. Beyond that it comes in its turn, as
-    all prompts do: the other places of a step are those of the uniform order, whose last ones give way.
+    Prompts come again, with new responses; no response does. A prompt that has come back ``max_reuses`` times after it
+    first was in the band, out of turn or in its turn, stays out of the buffer for good, and one that was sampled rests
+    for ``cooldown`` steps. Beyond that it comes in its turn, as all prompts do: the other places of a step are those of
+    the uniform order, whose last ones give way.
 
     The buffer is what the last visit alone told, so its pass rates are as noisy as a group is small, and the further a
     rate of 1/2 was luck the sooner it leaves.
@@ -37,14 +38,15 @@ class PromptReplay(Curriculum):
         high: highest.
         share: of a step's places, at most, that go to the buffer.
         cooldown: steps for which a prompt rests after it was sampled.
-        max_reuses: times that a prompt comes back.
+        max_reuses: times that a prompt comes back, those in its turn among them.
 
     Raises:
         ValueError: a value out of range; all in one message.
 
     Source:
         After Prompt Replay, arXiv:2603.21177. Band, order, share, cooldown and number of reuses are the paper's;
-        which fresh prompts make room is not known, and a prompt that is due and in the buffer counts as fresh: ours.
+        which fresh prompts make room is not known, and a prompt that is due and in the buffer takes its own place:
+        ours.
 
     Example:
         >>> curriculum = PromptReplay(cooldown=0)

@@ -31,6 +31,11 @@ class BlockSampler(Checked, Sampler):
     budget_per_step: int = 0
     """Most responses of a whole rollout step; 0 sets no limit."""
 
+    @property
+    def most_per_prompt(self) -> int:
+        """``n_max``."""
+        return self.n_max
+
     def num_to_draw(self, pool: ResponsePool) -> int:
         """How many more responses to draw now; 0 ends the prompt's sampling."""
         if pool.num_drawn > 0 and self._is_complete(pool):

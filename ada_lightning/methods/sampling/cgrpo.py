@@ -73,6 +73,11 @@ class CGrpoSampler(Checked, Sampler):
         super().__post_init__()
         self.samples_per_round = max(b - a for a, b in zip((0, *self.budgets), self.budgets, strict=False))
 
+    @property
+    def most_per_prompt(self) -> int:
+        """The last budget."""
+        return self.budgets[-1]
+
     def _checks(self) -> Iterator[Check]:
         grid = list(self.budgets)
         is_grid = bool(grid) and grid[0] >= 1 and grid == sorted({*grid})

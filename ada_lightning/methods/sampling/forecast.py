@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -57,6 +58,7 @@ def forecasts(
     selection: Selection,
     *,
     keep_groups_without_signal: bool = False,
+    budget: int = 0,
     seed: int = 0,
 ) -> list[Forecast]:
     """Run the sampler itself on coin flips: what a step comes to, in a hundred that might follow from the tallies.
@@ -71,6 +73,7 @@ def forecasts(
         selection: what is kept.
         keep_groups_without_signal: whether what is kept of pools whose rewards are all equal is computed too, as in
             :func:`~ada_lightning.training.packing.pack_groups`.
+        budget: most responses of all these prompts together, as of ``sampler.budget_per_step``; 0 sets no limit.
         seed: of the simulation.
 
     Raises:
@@ -81,7 +84,7 @@ def forecasts(
     generator = random.Random(seed)
     steps = []
     for simulation, pass_rates in enumerate(posterior_pass_rates(tallies, np.random.default_rng(seed))):
-        pools = _simulated_pools(tallies, pass_rates, sampler, generator, simulation)
+        pools = _simulated_pools(tallies, pass_rates, sampler, generator, simulation, budget or math.inf)
         trained = trained_prompts = signal = 0
         for pool, kept in zip(pools, selection.select_all(pools), strict=True):
             has_signal, is_taken = pool.has_signal, selection.takes(pool)
@@ -121,6 +124,7 @@ def _simulated_pools(
     sampler: Sampler,
     generator: random.Random,
     simulation: int,
+    budget: float,
 ) -> list[ResponsePool]:
     """Return the pools of one simulated step, drawn to their end and told how it came."""
     pools = [
@@ -134,32 +138,39 @@ def _simulated_pools(
     ]
     for stage in range(sampler.num_stages):
         sampler.plan(pools, stage)
-        for slot, pool in enumerate(pools):
-            _simulate(pool, pass_rates[slot], sampler, generator)
+        open_pools = pools
+        while open_pools:  # block by block of all, as the budget is shared out
+            wanted = [sampler.num_to_draw(pool) for pool in open_pools]
+            going_on = []
+            for pool, num_to_draw in zip(open_pools, wanted, strict=True):
+                if 0 < num_to_draw <= budget:
+                    _draw(pool, num_to_draw, pass_rates[pool.slot], generator)
+                    budget -= num_to_draw
+                    going_on.append(pool)
+            open_pools = going_on
     for pool in pools:
         end = sampler.end(pool)
         pool.rule, pool.is_resolved_by_sampler = end.rule, end.is_resolved
     return pools
 
 
-def _simulate(pool: ResponsePool, pass_rate: float, sampler: Sampler, generator: random.Random) -> None:
-    """Draw what the sampler asks for."""
-    while (num_to_draw := sampler.num_to_draw(pool)) > 0:
-        round_index = pool.responses[-1].round_index + 1 if pool.responses else 0
-        for _ in range(num_to_draw):
-            is_positive = generator.random() < pass_rate
-            pool.add(
-                Response(
-                    prompt_id="forecast",
-                    sample_index=pool.num_drawn,
-                    round_index=round_index,
-                    response_ids=(),
-                    sampling_logprobs=(),
-                    text="",
-                    is_truncated=False,
-                    reward=float(is_positive),
-                    is_positive=is_positive,
-                    policy_version=0,
-                    answer=str(is_positive),
-                )
+def _draw(pool: ResponsePool, num_responses: int, pass_rate: float, generator: random.Random) -> None:
+    """Flip coins for a block."""
+    round_index = pool.responses[-1].round_index + 1 if pool.responses else 0
+    for _ in range(num_responses):
+        is_positive = generator.random() < pass_rate
+        pool.add(
+            Response(
+                prompt_id="forecast",
+                sample_index=pool.num_drawn,
+                round_index=round_index,
+                response_ids=(),
+                sampling_logprobs=(),
+                text="",
+                is_truncated=False,
+                reward=float(is_positive),
+                is_positive=is_positive,
+                policy_version=0,
+                answer=str(is_positive),
             )
+        )

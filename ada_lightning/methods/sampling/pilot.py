@@ -31,6 +31,11 @@ class PilotSampler(Checked, Sampler):
         self.rule = self.make_rule()
         self.samples_per_round = max(self.rule.num_pilot, self.rule.n_max - self.rule.num_pilot)
 
+    @property
+    def most_per_prompt(self) -> int:
+        """Both rounds together."""
+        return self.rule.n_max
+
     def make_rule(self) -> PilotRule:
         """Return the responses in all, by positives of the pilot."""
         raise NotImplementedError

@@ -38,6 +38,11 @@ class PlannedSampler(Checked, Sampler):
             f"group_size must be in [1, n_max = {self.n_max}]; got {self.group_size}",
         )
 
+    @property
+    def most_per_prompt(self) -> int:
+        """``n_max``."""
+        return self.n_max
+
     def num_to_draw(self, pool: ResponsePool) -> int:
         """What is missing of the plan so far."""
         return max(0, self._planned[pool.slot] - pool.num_drawn)

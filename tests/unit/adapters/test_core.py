@@ -40,6 +40,10 @@ def fill(pools: Pools, reward=lambda pool, index: float(index % 2)) -> None:
         ({"rollout.truncated": "drop"}, "truncated"),
         ({"rollout.engine": 1}, "has no effect here"),
         ({"group_size": "many"}, "whole number"),
+        (
+            {"selection": "seen", "estimator": "gaussian_process", "estimator/embedding": "words"},
+            "every visit would be",
+        ),
     ],
 )
 def test_what_cannot_work_or_has_no_effect_is_refused(overrides, said):
@@ -66,7 +70,13 @@ def test_methods_that_read_prompts_need_their_texts():
 
 @pytest.mark.parametrize(
     ("overrides", "wanted"),
-    [({"group_size": 3}, 3), ({"sampler": "estimated", "responses_per_prompt": 4, "n_max": 5}, 5)],
+    [
+        ({"group_size": 3}, 3),
+        ({"sampler": "estimated", "responses_per_prompt": 4, "n_max": 5}, 5),
+        ({"sampler": "first_visit", "group_size": 2, "num_first": 5, "estimator": "beta_history"}, 5),
+        ({"sampler": "speed", "num_screen": 2, "num_continue": 3, "group_size": 5}, 5),
+        ({"sampler": "cgrpo", "budgets": [2, 6], "group_size": 4}, 6),
+    ],
 )
 def test_a_bare_name_is_the_samplers_own_setting(overrides, wanted):
     core = Core("grpo", prompts=IDS, **overrides)

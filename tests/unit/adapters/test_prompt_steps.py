@@ -23,6 +23,14 @@ def test_methods_that_remember_or_divide_a_step_are_refused(method, said):
         PromptSteps(method)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "part"), [({"selection": "seen"}, "SeenSel"), ({"sampler": "first_visit", "group_size": 2}, "FirstV")]
+)
+def test_what_goes_by_earlier_visits_is_refused(overrides, part):
+    with pytest.raises(ConfigError, match=f"grpo: {part}.* goes by whether a prompt came before"):
+        PromptSteps("grpo", **overrides)
+
+
 @pytest.mark.parametrize("most", [2, 6])
 def test_a_prompt_may_say_how_many_a_fixed_group_has(most):
     (pool,) = PromptSteps("grpo", advantage="exact", objective="log").begin("a", step=0, most=most)

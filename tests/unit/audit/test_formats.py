@@ -201,14 +201,12 @@ def test_our_run_says_what_was_left_out_in_which_block_and_whether_a_rule_stoppe
     assert read.sampling is Sampling.ADAPTIVE
 
 
-@pytest.mark.parametrize("is_inner", [False, True])
-def test_our_run_says_that_long_responses_were_cut(log, tmp_path, is_inner):
+def test_our_run_says_that_long_responses_were_cut(log, tmp_path):
     WRITERS["ada"]([row for row in log.rows if row.step == 0], tmp_path)
     own = {"_target_": "ada_lightning.methods.sampling.CutSampler"}
-    pruning = {"_target_": "ada_lightning.methods.sampling.PruningSampler", "sampler": own}
-    (tmp_path / "config.yaml").write_text(json.dumps({"sampler": pruning if is_inner else own}))
+    (tmp_path / "config.yaml").write_text(json.dumps({"sampler": own}))
     ((_, read),) = read_logs([tmp_path], Options())
-    assert read.sampling is (Sampling.ADAPTIVE if is_inner else Sampling.UNIFORM)
+    assert read.sampling is Sampling.UNIFORM
     assert any("cut" in hole.what for hole in read.holes)
     (tmp_path / "config.yaml").write_text(json.dumps({"sampler": {"_target_": "UniformSampler"}}))
     ((_, read),) = read_logs([tmp_path], Options())

@@ -15,6 +15,7 @@ from tests.unit.config.composing import problems, said
 
 HERE = __name__
 ALL = "sampler=uniform selection=all"
+RESOLVED = "selection=resolved selection.selection._target_=ada_lightning.methods.selection."
 ONE = f"{ALL} sampler.group_size=1"
 CUT = "+experiment=ada sampler=cut sampler.num_tokens=16"
 GPU = "trainer=gpu"
@@ -63,7 +64,13 @@ REFUSED = [
     *((f"sampler=uniform selection=positives advantage={name}",
        "selection: PositivesSelection keeps no negative, and advantage ... use advantage=accepted, or selection=all")
       for name in ("grpo", "rloo", "max_rl", "exact", "reinforce_plus_plus", "batch_whitened")),
+    (f"+experiment=grpo {RESOLVED}PositivesSelection", "PositivesSelection keeps no negative"),
+    ("sampler=uniform selection=all advantage=batch_whitened reward=exact_match "
+     "advantage.advantage._target_=ada_lightning.methods.advantages.GdpoAdvantage ~advantage.advantage.normalize_std",
+     "advantage.advantage: GdpoAdvantage needs the components of a reward"),
     # a group of one
+    *((f"sampler={name} sampler.group_size=1 selection=all advantage=grpo", "sampler.group_size = 1: GroupNormalized")
+      for name in ("first_visit", "pruning")),
     *((f"{ONE} advantage={name}",
        f"sampler.group_size = 1: {kind} compares the responses ... one alone is drawn every ... history_baseline")
       for name, kind in COMPARING.items()),
@@ -71,6 +78,8 @@ REFUSED = [
     ("sampler.group_size=1 advantage=grpo", "selection.group_size = 1: GroupNormalized ... one alone is kept"),
     (f"{ONE} ~advantage '+advantage={{_target_: {HERE}.BestOfGroup}}'", "group_size = 1: BestOfGroup comp"),
     # exact updates
+    ("sampler=first_visit sampler.group_size=2 selection=all objective=pass_at_k objective.k=4",
+     "at most 2 responses per prompt"),
     ("sampler=spread", f"advantage: {SPREAD}advantage=stratified or advantage=weighted_leave_one_out with this"),
     (f"sampler=spread advantage=stratified advantage.pass_rate._target_={RATES}.PathCountingRate",
      f"advantage.pass_rate: {SPREAD}{RATES}.PoolMeanRate with"),
@@ -95,7 +104,9 @@ REFUSED = [
     ("curriculum=posterior estimator=value_network", "curriculum: PosteriorSampling chooses by ... curriculum=uniform"),
     ("+experiment=grpo selection=seen estimator=value_network",
      "selection: SeenSelection goes by whether a prompt was visited before, and ValueNetworkEstimator keeps nothing"),
-    ("+experiment=grpo sampler=first_visit estimator=gaussian_process", "sampler: FirstVisitSampler goes by whether"),
+    ("+experiment=grpo sampler=first_visit sampler.group_size=2 estimator=gaussian_process",
+     "sampler: FirstVisitSampler goes by whether"),
+    (f"+experiment=grpo {RESOLVED}SeenSelection estimator=value_network", "selection.selection: SeenSelection goes by"),
     # refill
     ("refill=dynamic sampler.budget_per_step=400", "use refill.max_ratio to limit a step"),
     ("+experiment=dapo refill.component=corect", "OverlongReward has the components correct, overlong"),
@@ -127,9 +138,9 @@ REFUSED = [
     (f"{CUT} sampler.num_tokens=32", "num_tokens = 32 cuts nothing: ... max_new_tokens = 32 ... sampler.num_tokens=16"),
     ("+experiment=environments/calculator sampler=cut selection=all advantage=history_baseline sampler.num_tokens=8",
      "an episode has several turns; use environment=none"),
-    ("sampler=pruning sampler.sampler._target_=ada_lightning.methods.sampling.CGrpoSampler selection=all "
-     "advantage=official reward=math", "sampler.sampler: CGrpoSampler goes by the answers ... MathReward spells"),
     # selections that rank, drop or thin out
+    ("sampler=pruning selection=all advantage=official loss.kl_coef=0.01",
+     "sampler: PruningSampler leaves out ... loss.kl_coef = 0.01 would act on what is left alone ... sampler=uniform"),
     ("+experiment=pruning advantage=grpo", "use advantage=official, with advantage.normalize_std=true"),
     ("+experiment=cppo advantage=rloo", "LargestAdvantageSelection takes advantages over the whole pool"),
     ("+experiment=cppo_batch advantage=dr_grpo", "LargestAdvantageBatchSelection takes advantages"),
@@ -150,8 +161,13 @@ REFUSED = [
      "token_masks.capo models a step of Adam ... optimizer = SGD has no such moments; use optimizer=adamw"),
     ("token_masks=capo parameters=lora", "token_masks.capo models ... freezes; use parameters=all"),
     ("token_masks=jackpot loss.importance_cap=0 token_masks.jackpot.cap=2",
-     "token_masks.jackpot ... loss.importance_cap = 0, so there is none; use loss=clipped with ... cap=2"),
-    ("token_masks=jackpot loss=flowrl advantage=grpo", "token_masks.jackpot ... FlowRlLoss has no importance_cap"),
+     "token_masks.jackpot ... loss.importance_cap = 0, so there is none; use loss=clipped ... cap=2"),
+    *((f"token_masks=jackpot {loss}", f"{said}; use loss=clipped loss/importance=token_truncation")
+      for loss, said in (
+          ("loss=flowrl advantage=grpo", "FlowRlLoss does not weigh every token by its own ratio"),
+          ("loss=reinforce", "ReinforceLoss does not weigh every token by its own ratio"),
+          ("loss=gspo", "GspoLoss does not weigh every token by its own ratio"),
+          ("loss/importance=sequence_truncation", "loss.importance = SequenceTruncation is another weight"))),
     ("loss=flowrl", "advantage: loss=flowrl ... ExactAdvantage is weighted by more ... use advantage=grpo"),
     ("loss=flowrl advantage=weighted_leave_one_out", "WeightedLeaveOneOutAdvantage is weighted by more"),
     ("loss=flowrl advantage=paper_v3", "PoolMeanAdvantage is weighted by more"),
@@ -300,7 +316,6 @@ def test_absent_parts_are_left_alone():
 @pytest.mark.parametrize(
     ("overrides", "key", "reference", "part"),
     [
-        (["sampler=pruning"], "selection.group_size", "sampler.group_size", "selection"),
         (["selection=largest_advantage_batch"], "selection.normalize_std", "advantage.normalize_std", "selection"),
     ],
 )

@@ -22,7 +22,7 @@ SAMPLERS = {
     "uniform": lambda: UniformSampler(group_size=4),
     "balance": lambda: BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2),
     "coba": lambda: CobaSampler(responses_per_prompt=4, n_min=2, n_max=8, group_size=8),
-    "pruning": lambda: PruningSampler(sampler=UniformSampler(group_size=4), rate=0.5),
+    "pruning": lambda: PruningSampler(group_size=4, rate=0.5),
 }
 SELECTIONS = {
     "bandit": lambda: BanditSelection(group_size=2),
@@ -58,13 +58,6 @@ def test_samplers_that_remember_nothing_may_be_exchanged_for_any(old, new):
     sampler = SAMPLERS[new]()
     load_named_state(sampler, named_state(having_learned(SAMPLERS[old])), setting="sampler")
     assert sampler.state_dict() == SAMPLERS[new]().state_dict()
-
-
-def test_the_sampler_within_a_sampler_has_its_name_too():
-    coba = PruningSampler(sampler=SAMPLERS["coba"](), rate=0.5)
-    coba.learn(POOLS)
-    with pytest.raises(ValueError, match=r"CobaSampler remembers.*continue with sampler\.sampler as"):
-        SAMPLERS["pruning"]().load_state_dict(coba.state_dict())
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def calibrated():
 
 
 def pruned():
-    sampler = PruningSampler(sampler=BalanceSampler(**BALANCE), rate=0.5)
+    sampler = PruningSampler(group_size=4, rate=0.5)
     sampler.learn([make_pool([1.0, 0.0], key=key) for key in range(len(RATES))])
     return sampler
 

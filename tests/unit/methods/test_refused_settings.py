@@ -10,7 +10,6 @@ import pytest
 from ada_lightning.methods import advantages, objectives, refill, sampling, selection
 from ada_lightning.methods.gradient_norms import ConstantNorm
 from ada_lightning.methods.pass_rates import FirstRoundRate, LeaveOneOutRate, PathCountingRate
-from tests.unit.rollout.test_stages import AlternatingLabels, StagedSampler
 
 BALANCE = partial(sampling.BalanceSampler, k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
 POSITIVE = partial(sampling.PositiveSampler, k_pos=1, samples_per_round=4, n_max=32, group_size=4)
@@ -25,7 +24,7 @@ XRPO = sampling.XrpoSampler
 DARS = partial(sampling.DarsSampler, num_pilot=8, n_max=32, hardness_weighted=False, normalize_std=True, group_size=8)
 SPEED = partial(sampling.SpeedSampler, num_screen=4, num_continue=20, group_size=24)
 COMMIT = partial(sampling.PilotCommitSampler, num_pilot=16, num_commit=48, min_rate=0.125, max_rate=0.75, group_size=64)
-PRUNED = partial(sampling.PruningSampler, sampler=sampling.UniformSampler(group_size=2), rate=0.5)
+PRUNED = partial(sampling.PruningSampler, group_size=2, rate=0.5)
 STRATIFIED = partial(selection.StratifiedSelection, group_size=4, thresholds=[0.5])
 QUANTILE = partial(selection.QuantileSelection, group_size=4, num_strata=4)
 OFFICIAL = advantages.PoolMeanAdvantage
@@ -85,8 +84,6 @@ REFUSED = [
     (COMMIT, {"min_rate": 0.8}, "must be 0 <= min_rate <= max_rate <= 1; got 0.8 and 0.75"),
     (COMMIT, {"min_rate": 0.51, "max_rate": 0.52}, r"no pilot of 16 has a pass rate in \[0.51, 0.52\]; widen the band"),
     (PRUNED, {"rate": 1.0}, r"sampler\.rate must be in \[0, 1\), the share that is pruned; got 1.0"),
-    (PRUNED, {"sampler": StagedSampler()}, "StagedSampler plans in stages or labels pools itself, .* use it without"),
-    (PRUNED, {"sampler": AlternatingLabels(group_size=4)}, "AlternatingLabels plans in stages or labels pools itself"),
     (sampling.GiveUpByPosterior, {"price": -1}, "give_up.price must not be negative; got -1"),
     (
         sampling.GiveUpByPosterior,

@@ -26,6 +26,7 @@ from ada_lightning.methods.sampling import (
     BalanceSampler,
     CobaSampler,
     EstimatedSampler,
+    FirstVisitSampler,
     GiveUpByPosterior,
     KnapsackSampler,
     OptPoSampler,
@@ -117,6 +118,12 @@ NEVER_GIVES_UP = GiveUpByPosterior(price=0.0)
         (PassAtKObjective(4), balance(), "update: exact for f(p) = 1 - (1-p)^4", ""),
         (LogObjective(), balance(), f"{LOG} 32 responses can see: f'(p) = (1 - (1-p)^31) / p", ""),
         (LogObjective(), UniformSampler(group_size=2), f"{LOG} 2 responses can see: f'(p) = 1", ""),
+        (
+            LogObjective(),
+            FirstVisitSampler(group_size=2, num_first=8),
+            f"{LOG} 8 responses can see: f'(p) = (1 - (1-p)^7) / p",
+            "its own series: f'(p) = 1 with 2, f'(p) = (1 - (1-p)^7) / p with 8",
+        ),
         (LogObjective(), balance(give_up=GIVES_UP), LOG, "at the shortest, one block of 4: f'(p) = (1 - (1-p)^3) / p"),
         (LogObjective(), balance(samples_per_round=1, give_up=GIVES_UP), LOG, "one block of 1: f'(p) = 0"),
         (LinearObjective(), balance(give_up=GIVES_UP), "update: exact for f(p) = p", ""),
@@ -377,7 +384,7 @@ def test_pruning_at_random_follows_what_is_followed_without_it():
     for divided in (loss, BY_PROMPT):
         (line,) = lines_with("pruning left", advantage, UNIFORM, PruningSelection(rate=0.5), divided)
         assert line.endswith("loss/reduction=constant does not")
-    sampler = PruningSampler(sampler=UNIFORM, rate=0.5)
+    sampler = PruningSampler(group_size=4, rate=0.5)
     assert len(lines_with("left out with probability 0.5", advantage, sampler, WHOLE)) == 1
     assert len(lines_with("pruning left", advantage, sampler, WHOLE, loss)) == 1
 

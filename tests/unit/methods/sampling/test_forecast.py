@@ -31,6 +31,14 @@ def test_rounds_are_those_of_the_prompt_with_the_most():
     assert forecast([(5_000, 10_000)] * 4, UniformSampler(group_size=8), AllSelection()).num_rounds == 1
 
 
+@pytest.mark.parametrize(("budget", "num_drawn"), [(0, 32), (10_000, 32), (32, 8), (42, 10)])
+def test_a_budget_is_shared_out_block_by_block(budget, num_drawn):
+    """Four hopeless prompts: blocks of 4 in turn, until the next one does not fit."""
+    sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
+    found = forecast([(0, 100_000)] * 4, sampler, BalancedSelection(group_size=4), budget=budget)
+    assert found.num_sampled == pytest.approx(num_drawn, abs=0.1)  # where one is right, which is rare, fewer
+
+
 def test_uniform_signal_is_one_minus_the_chance_of_equal_rewards():
     result = forecast([(5_000, 10_000)] * 40, UniformSampler(group_size=4), AllSelection())
     # 1 - 2 / 16 = 0.875; 4,000 simulations have a standard error of 0.0052, so 0.021 is four of them

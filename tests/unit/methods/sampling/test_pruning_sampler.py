@@ -6,7 +6,7 @@ import torch
 
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import PoolMeanAdvantage
-from ada_lightning.methods.sampling import BalanceSampler, PruningSampler, SpreadSampler, UniformSampler
+from ada_lightning.methods.sampling import PruningSampler
 from ada_lightning.methods.selection import PruningSelection
 from ada_lightning.training.losses import ConstantReduction
 from ada_lightning.training.packing import pack_groups
@@ -17,8 +17,8 @@ BELIEFS = {1: Belief(1, 30), 2: Belief(5, 5), 3: Belief(30, 1), 4: Belief(4, 6)}
 PASS_RATES = {1: 0.1, 2: 0.5, 3: 0.9, 4: 0.4}
 
 
-def make_sampler(rate=0.5, inner=None, seen=(1, 2, 3, 4)):
-    sampler = PruningSampler(sampler=inner or UniformSampler(group_size=4), rate=rate, seed=0)
+def make_sampler(rate=0.5, seen=(1, 2, 3, 4)):
+    sampler = PruningSampler(group_size=4, rate=rate, seed=0)
     sampler.learn([make_pool([1.0, 0.0], key=key) for key in seen])
     return sampler
 
@@ -44,22 +44,6 @@ def test_prompts_of_little_expected_advantage_are_left_out_as_often_as_asked():
     assert counts[2] == counts[4] == num_steps
     for key in (1, 3):
         assert abs(counts[key] / num_steps - 0.5) < 4 * math.sqrt(0.25 / num_steps)
-
-
-def test_who_stays_is_drawn_ahead_as_the_inner_sampler_says_and_nobody_else():
-    inner = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
-    sampler = make_sampler(rate=0.9, inner=inner)
-    pools = [make_pool([], key=key, slot=slot) for slot, key in enumerate(BELIEFS)]
-    for pool, belief in zip(pools, BELIEFS.values(), strict=True):
-        pool.belief = belief
-    sampler.plan(pools)
-    pruned = [pool for pool in pools if not sampler.num_to_draw(pool)]
-    assert 0 < len(pruned) < len(pools)
-    for pool in pools:
-        stays = pool not in pruned
-        assert sampler.chance_to_go_on(pool, 1, 1, 2) == stays * inner.chance_to_go_on(pool, 1, 1, 2)
-        assert sampler.expected_need(pool) == stays * inner.expected_need(pool)
-    assert any(sampler.expected_need(pool) > 0 for pool in pools)
 
 
 def step_advantage(groups):
@@ -103,29 +87,6 @@ def test_unseen_prompts_and_equal_beliefs_are_never_pruned():
     pools = [make_pool([], slot=slot, key=slot + 1) for slot in range(4)]
     sampler.plan(pools)
     assert [sampler.num_to_draw(pool) for pool in pools] == [4] * 4
-
-
-def test_it_plans_with_those_that_stay_and_passes_on_what_they_need():
-    class Watched(UniformSampler):
-        def __init__(self):
-            super().__init__(group_size=4)
-            self.planned = []  # shared with the copy that a step plans with
-
-        def plan(self, pools, stage=0):
-            self.planned += [pool.prompt.prompt_id for pool in pools]
-
-    inner = Watched()
-    groups, _ = collect(make_sampler(rate=0.9, inner=inner), 0)
-    assert inner.planned == [group.pool.prompt.prompt_id for group in groups if group.pool.num_drawn]
-    balance = make_sampler(inner=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2))
-    assert (balance.group_size, balance.samples_per_round, balance.budget_per_step) == (2, 2, 0)
-    pool = make_pool([1.0, 0.0], key=2)
-    balance.plan([pool])
-    pool.rule = balance.end(pool).rule
-    assert pool.is_resolved
-    assert balance.num_to_draw(pool) == 0
-    spread = make_sampler(inner=SpreadSampler(min_spread=0.5, samples_per_round=2, n_max=4, group_size=2))
-    assert not spread.end(make_pool([1.0, 0.8], key=2)).is_resolved
 
 
 def test_a_repeated_or_resumed_step_leaves_out_the_same():
