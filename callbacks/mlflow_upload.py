@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.atomic import write_text
 from ada_lightning.run.files import append_whole
 from ada_lightning.run.metrics_file import TIME_COLUMN, read_cells_since
 from ada_lightning.run.run_dir import RunDir
@@ -66,10 +66,8 @@ class MlflowUpload:
     def write_target(self, **target: Any) -> None:
         """Remember where to send to and how the run stands; what an earlier session wrote stays unless it is given."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(self._target_file) as temporary:  # the key: so that a run is never made twice
-            new = {"key": os.urandom(16).hex(), "start_ms": int(time.time() * 1000)}
-            known = new | self.read_target() | target
-            temporary.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+        new = {"key": os.urandom(16).hex(), "start_ms": int(time.time() * 1000)}  # the key: no run is made twice
+        write_text(self._target_file, json.dumps(new | self.read_target() | target, indent=2) + "\n")
 
     def read_target(self) -> dict[str, Any]:
         """Store, experiment, name and status of the run; empty where the run has told MLflow nothing."""

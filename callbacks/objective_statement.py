@@ -10,7 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from ada_lightning.analysis.statement import describe_update
 from ada_lightning.core.protocols import Refill, Sampler, Selection
 from ada_lightning.methods.refill.none import NoRefill
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.atomic import write_text
 
 from .run_parts import run_parts
 
@@ -69,6 +69,5 @@ class ObjectiveStatement(Callback):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         """Keep it in the run folder, once."""
         if self.run_dir is not None and self._unwritten:
-            with replacing(self.run_dir / FILE) as temporary:
-                temporary.write_text(self._unwritten, encoding="utf-8")
+            write_text(self.run_dir / FILE, self._unwritten)
             self._unwritten = ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.atomic import write_text
 from ada_lightning.run.run_dir import RunDir
 
 from .response_log import FOLDER
@@ -83,8 +83,7 @@ def write_sample_page(run_dir: Path, *, max_prompts: int = 8) -> Path:
     text = environment.get_template("sample_page.html.j2").render(
         title=RunDir(run_dir).title, training=_training(run_dir, max_prompts), heldout=_heldout(run_dir, max_prompts)
     )
-    with replacing(run_dir / "samples.html") as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(run_dir / "samples.html", text)
     return run_dir / "samples.html"
 
 
@@ -129,9 +128,8 @@ def _facts(row: Any) -> str:
 
 
 def _turns(row: Any) -> list[dict[str, Any]]:
-    """The turns of an episode; none of a single response, or of a file from before there were any."""
-    turns = getattr(row, "turns", None)
-    return json.loads(turns) if isinstance(turns, str) else []
+    """The turns of an episode; none of a single response."""
+    return json.loads(row.turns) if isinstance(row.turns, str) else []
 
 
 def _name(frame: pd.DataFrame) -> str:

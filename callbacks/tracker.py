@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.atomic import write_text
 from ada_lightning.run.run_dir import RunDir
 
 from .objective_statement import FILE as OBJECTIVE
@@ -151,8 +151,7 @@ class Tracker(Logger):
         self._remember()
 
     def _remember(self) -> None:
-        with replacing(self._memory_file) as temporary:
-            temporary.write_text(json.dumps(self.memory, indent=1) + "\n", encoding="utf-8")
+        write_text(self._memory_file, json.dumps(self.memory, indent=1) + "\n")
 
     def _send_files(self) -> None:
         sent, has_news = self.memory["files"], False

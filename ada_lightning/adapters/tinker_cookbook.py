@@ -21,7 +21,7 @@ from ada_lightning.adapters.core import Core
 from ada_lightning.adapters.pools import Pool, Pools
 from ada_lightning.adapters.tested import check_version
 from ada_lightning.config.problems import ConfigError
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.atomic import write_text
 
 check_version("tinker-cookbook", (0, 6), (0, 7))
 
@@ -118,8 +118,7 @@ class AdaRollouts(RLDataset):
         self.core.tell(pools)
         step = self.core.step
         if self._folder is not None and (step % self._save_every == 0 or step == self._num_steps):
-            with replacing(self._file(self._folder, step)) as file:
-                file.write_text(json.dumps(self.core.state_dict()), encoding="utf-8")
+            write_text(self._file(self._folder, step), json.dumps(self.core.state_dict()))
 
     def _resume(self, step: int) -> None:
         file = None if self._folder is None else self._file(self._folder, step)

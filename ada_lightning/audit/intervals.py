@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import DegenerateDataWarning, bootstrap
 
+from ada_lightning.analysis.evaluation.bootstrap import resampled_sums
+
 CONFIDENCE = 0.95
 NUM_RESAMPLES = 2000
 MIN_PROMPTS = 30
@@ -76,7 +78,7 @@ def estimate(
         return {name: Estimate(float(value)) for name, value in zip(figures, point_F, strict=True)}
 
     def statistic(rows: NDArray[np.int64], axis: int) -> Floats:
-        return compute(_sums(values_PC, rows))
+        return compute(resampled_sums(values_PC, rows))
 
     num_prompts = len(values_PC)
     with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
@@ -95,12 +97,3 @@ def estimate(
         is_known = np.isfinite(low) and np.isfinite(high) and high - low > _ROUNDING * max(1.0, abs(value))
         found[name] = Estimate(float(value), float(low), float(high)) if is_known else Estimate(float(value))
     return found
-
-
-def _sums(values_PC: Floats, rows: NDArray[np.int64]) -> Floats:
-    """Sums of the columns over drawn prompts, shape ``(..., rows)``, by one product of matrices. ``(columns, ...)``."""
-    drawn = rows.reshape(-1, rows.shape[-1])
-    cells = drawn + np.arange(len(drawn))[:, None] * len(values_PC)
-    counts = np.bincount(cells.ravel(), minlength=len(drawn) * len(values_PC)).reshape(len(drawn), len(values_PC))
-    sums = counts.astype(float) @ values_PC
-    return np.moveaxis(sums.reshape(*rows.shape[:-1], -1), -1, 0)

@@ -68,7 +68,8 @@ class DrawAhead:
             num_unfinished: requests that wait or run.
             num_slots: sequences that run at once.
         """
-        num_wanted = min(self._rule.fill_to, num_slots)
+        fill_to = self._rule.fill_to
+        num_wanted = num_slots if fill_to is None else min(fill_to, num_slots)
         if num_unfinished >= num_wanted:
             return None
         self._refresh()

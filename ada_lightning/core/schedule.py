@@ -25,7 +25,7 @@ class Continuous:
     multiprocessing timing anomalies").
 
     Args:
-        fill_to: draw ahead while fewer requests than this are in flight; 0 never does.
+        fill_to: draw ahead while fewer requests than this are in flight; 0 never does, None while any slot stays empty.
         min_chance: only blocks that are wanted with at least this probability while the engine is empty, rising to 1
             where it is full: a nearly empty engine decodes one more sequence for almost nothing, a full one for its
             share of the step. By the prompt's belief and what is graded.
@@ -35,7 +35,7 @@ class Continuous:
         ValueError: a value out of range; all in one message.
     """
 
-    fill_to: int = 0
+    fill_to: int | None = 0
     min_chance: float = 0.1
     max_waste_ratio: float = 0.1
 
@@ -44,7 +44,7 @@ class Continuous:
         name, waste = "rollout.schedule", self.max_waste_ratio
         refuse(
             *unmet(
-                (self.fill_to >= 0, f"{name}.fill_to must be 0 (off) or positive", self.fill_to),
+                ((self.fill_to or 0) >= 0, f"{name}.fill_to must be 0 (off) or positive", self.fill_to),
                 (0 < self.min_chance <= 1, f"{name}.min_chance must be in (0, 1]", self.min_chance),
                 (waste >= 0, f"{name}.max_waste_ratio must not be negative", waste),
             )

@@ -21,7 +21,7 @@ from ada_lightning.core.records import Prompt
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.rollout.fixed_weights import check_room
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.atomic import write_text
 from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.run_dir import make_private
 from ada_lightning.run.stop_signals import StopSignals
@@ -154,8 +154,7 @@ class Evaluation:
             store.release()
 
     def _write_config(self) -> None:
-        with replacing(self.folder / "config.yaml") as temporary:
-            temporary.write_text(OmegaConf.to_yaml(self.cfg, resolve=True), encoding="utf-8")
+        write_text(self.folder / "config.yaml", OmegaConf.to_yaml(self.cfg, resolve=True))
 
     def _check_room(self) -> None:
         """Every set at once, before the first is drawn."""

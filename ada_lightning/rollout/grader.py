@@ -6,23 +6,27 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ada_lightning.core.records import Completion, Grade, Prompt
+from ada_lightning.core.records import Prompt
 
 _WAIT_S = 0.05
 
 
 class Grader(Protocol):
-    """What a driver needs of :class:`~ada_lightning.rewards.pool.RewardPool`."""
+    """What a driver needs of :class:`~ada_lightning.rewards.pool.RewardPool`, and episodes of a pool of environments.
 
-    def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
-        """Queue one response."""
+    The one is given a :class:`~ada_lightning.core.records.Completion` and gives a
+    :class:`~ada_lightning.core.records.Grade`, the other takes a call and gives a reply.
+    """
 
-    def poll(self) -> list[tuple[Any, Grade]]:
-        """Return verdicts that are ready; never blocks."""
+    def submit(self, ticket: Any, prompt: Prompt, completion: Any) -> None:
+        """Queue one response, or one call."""
+
+    def poll(self) -> list[tuple[Any, Any]]:
+        """Return verdicts, or replies, that are ready; never blocks."""
         ...
 
-    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
-        """Block until a verdict is ready or the time is over."""
+    def wait(self, timeout_s: float) -> list[tuple[Any, Any]]:
+        """Block until one is ready or the time is over."""
         ...
 
     def discard_pending(self) -> None:
@@ -49,16 +53,16 @@ class StepwiseGrader:
         self._grader, self._delay, self._interrupt_check = grader, delay, interrupt_check
         self._step = 0
         self._due: deque[tuple[int, Any]] = deque()
-        self._verdicts: dict[Any, Grade | None] = {}
+        self._verdicts: dict[Any, Any] = {}
         """By ticket, those that have not come yet included."""
 
-    def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
+    def submit(self, ticket: Any, prompt: Prompt, completion: Any) -> None:
         """Queue one response."""
         self._due.append((self._step + self._delay, ticket))
         self._verdicts[ticket] = None
         self._grader.submit(ticket, prompt, completion)
 
-    def poll(self) -> list[tuple[Any, Grade]]:
+    def poll(self) -> list[tuple[Any, Any]]:
         """Return the verdicts that are due after another engine step; waits for those that are not there."""
         self._step += 1
         taken = []
@@ -67,7 +71,7 @@ class StepwiseGrader:
             taken.append((ticket, self._verdict(ticket)))
         return taken
 
-    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
+    def wait(self, timeout_s: float) -> list[tuple[Any, Any]]:
         """Return the verdicts that are due next, for an engine that has nothing else to do.
 
         Args:
@@ -83,7 +87,7 @@ class StepwiseGrader:
         self._verdicts.clear()
         self._grader.discard_pending()
 
-    def _verdict(self, ticket: Any) -> Grade:
+    def _verdict(self, ticket: Any) -> Any:
         self._note(self._grader.poll())
         while (grade := self._verdicts[ticket]) is None:
             self._interrupt_check()
@@ -91,5 +95,5 @@ class StepwiseGrader:
         del self._verdicts[ticket]
         return grade
 
-    def _note(self, verdicts: list[tuple[Any, Grade]]) -> None:
+    def _note(self, verdicts: list[tuple[Any, Any]]) -> None:
         self._verdicts.update((ticket, grade) for ticket, grade in verdicts if ticket in self._verdicts)

@@ -24,3 +24,9 @@ def replacing(target: Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write a file so that a reader finds the old content or the new, never a part of it."""
+    with replacing(target) as temporary:
+        temporary.write_text(text, encoding="utf-8")

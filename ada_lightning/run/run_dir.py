@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.atomic import write_text
 from ada_lightning.run.checkpoints.store import CheckpointStore
 from ada_lightning.run.files import is_disk_full
 from ada_lightning.run.resume import of_the_run
@@ -164,7 +164,7 @@ class RunDir:
             if of_the_run(yaml.safe_load(newest.read_text(encoding="utf-8"))) == of_the_run(yaml.safe_load(text)):
                 return newest
             target = self.path / f"config-resumed-{_last_number(newest) + 1}.yaml"
-        _replace(target, text)
+        write_text(target, text)
         return target
 
     def stored_config(self) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class RunDir:
     def write_json(self, name: str, content: Mapping[str, Any]) -> Path:
         """Write a file of the folder, whole or not at all."""
         target = self.path / name
-        _replace(target, json.dumps(content, indent=2) + "\n")
+        write_text(target, json.dumps(content, indent=2) + "\n")
         return target
 
     @property
@@ -290,7 +290,7 @@ class RunDir:
 
     def write_mlflow_run_id(self, run_id: str) -> None:
         """Remember the MLflow run, so that a resume continues its curves."""
-        _replace(self.path / "mlflow_run_id", run_id + "\n")
+        write_text(self.path / "mlflow_run_id", run_id + "\n")
 
 
 def make_private(folder: Path, *, beside: Collection[str] = ()) -> None:
@@ -309,12 +309,6 @@ def make_private(folder: Path, *, beside: Collection[str] = ()) -> None:
     if not {path.name for path in folder.iterdir()} - set(beside):
         with suppress(PermissionError):
             folder.chmod(0o700)
-
-
-def _replace(target: Path, text: str) -> None:
-    """Write a file so that a reader finds the old content or the new, never a part of it."""
-    with replacing(target) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def _last_average(summary: Mapping[str, Any]) -> float | None:

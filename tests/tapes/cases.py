@@ -101,7 +101,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     **{f"objective_{name}": (*BALANCE, f"objective={name}") for name in ("linear", "logit", "pass_at_k", "power")},
     "objective_logit_positive": ("+experiment=ada_seq_pos", "objective=power"),
     # selections
-    "selection_balanced_random": (*BALANCE, "selection=balanced_random"),
+    "selection_balanced_random": (*BALANCE, "selection.random_order=true"),
     "selection_rarer_class": (*BALANCE, "selection=rarer_class"),
     "selection_quantile": ("+experiment=ada_spread_partial_credit", "selection=quantile"),
     "selection_quantile_random": (
@@ -110,7 +110,6 @@ PARTS: dict[str, tuple[str, ...]] = {
     ),
     "selection_stratified_in_order": ("+experiment=ada_spread_partial_credit", "selection.random_order=false"),
     "selection_thinned": (*ADA, "sampler.group_size=8", "selection=thinned"),
-    "selection_pruning_fixed": (*GRPO, *POOL, "selection=pruning_fixed"),
     "selection_largest_advantage": (*GRPO, *POOL, "selection=largest_advantage"),
     "selection_resolved_balanced": (
         "+experiment=pilot_commit", *TWEAKS["pilot_commit"], "selection.selection._target_="
@@ -151,7 +150,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "grader_failure_as_zero": (*BALANCE, "rollout.grader_failure=as_zero"),
     # schedules
     "schedule_barrier": (*BALANCE, "rollout/schedule=barrier"),
-    "schedule_all_slots": (*BALANCE, "rollout/schedule=continuous_all_slots", "rollout.schedule.max_waste_ratio=1.0"),
+    "schedule_wasteful": (*BALANCE, "rollout.schedule.max_waste_ratio=1.0"),
     "schedule_without_drawing_ahead": (*BALANCE, "rollout.schedule.fill_to=0"),
     "schedule_reproducible": (*BALANCE, "reproducible=true"),
     # losses, their reductions and corrections

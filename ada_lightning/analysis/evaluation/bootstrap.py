@@ -86,7 +86,10 @@ def _interval(known: Sequence[tuple[float, Floats]], *, seed: int, num_resamples
         return mean, mean, mean
 
     def weighted(*rows: NDArray[np.int64], axis: int) -> Floats:
-        parts = [share * _means(values, drawn) for (share, values), drawn in zip(varied, rows, strict=True)]
+        parts = [
+            share * resampled_sums(values, drawn) / drawn.shape[-1]
+            for (share, values), drawn in zip(varied, rows, strict=True)
+        ]
         return np.round(np.sum(parts, axis=0), _DECIMALS)
 
     with warnings.catch_warnings(), np.errstate(invalid="ignore"):
@@ -105,10 +108,10 @@ def _interval(known: Sequence[tuple[float, Floats]], *, seed: int, num_resamples
     return mean, np.where(np.isnan(low), mean, low), np.where(np.isnan(high), mean, high)
 
 
-def _means(values: Floats, rows: NDArray[np.int64]) -> Floats:
-    """Means over drawn rows, shape ``(..., rows)``, with one product of matrices. Shape ``(figures, ...)``."""
+def resampled_sums(values: Floats, rows: NDArray[np.int64]) -> Floats:
+    """Sums over drawn rows, shape ``(..., rows)``, with one product of matrices. Shape ``(figures, ...)``."""
     drawn = rows.reshape(-1, rows.shape[-1])
     cells = drawn + np.arange(len(drawn))[:, None] * len(values)
     counts = np.bincount(cells.ravel(), minlength=len(drawn) * len(values)).reshape(len(drawn), len(values))
-    means = counts.astype(float) @ values / rows.shape[-1]
-    return np.moveaxis(means.reshape(*rows.shape[:-1], -1), -1, 0)
+    sums = counts.astype(float) @ values
+    return np.moveaxis(sums.reshape(*rows.shape[:-1], -1), -1, 0)

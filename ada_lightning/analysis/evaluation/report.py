@@ -12,7 +12,7 @@ from ada_lightning.analysis.evaluation.comparison import compare
 from ada_lightning.analysis.evaluation.curves import plot_results
 from ada_lightning.analysis.evaluation.results import EvaluationPlan, read_plan, read_results, summarise
 from ada_lightning.analysis.evaluation.tables import comparison_text, powers_of_two, results_text
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.atomic import write_text
 
 
 def write_results(
@@ -40,9 +40,9 @@ def write_results(
         **summarise(plan, plan.read(folder), seed=seed),
     }
     text = results_text(results)
-    _write(folder / "results.md", text)
+    write_text(folder / "results.md", text)
     plot_results(results, folder / "pass_at_k.png")
-    _write(folder / "results.json", json.dumps(results, indent=1) + "\n")  # last: it says that the rest is there
+    write_text(folder / "results.json", json.dumps(results, indent=1) + "\n")  # last: it says that the rest is there
     return text, results
 
 
@@ -71,8 +71,8 @@ def write_comparison(first: Path, second: Path, *, seed: int) -> str:
     }
     text = comparison_text(comparison)
     stem = f"comparison-with-{comparison['first']}"
-    _write(second / f"{stem}.md", text)
-    _write(second / f"{stem}.json", json.dumps(comparison, indent=1) + "\n")
+    write_text(second / f"{stem}.md", text)
+    write_text(second / f"{stem}.json", json.dumps(comparison, indent=1) + "\n")
     return text
 
 
@@ -137,8 +137,3 @@ def _unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, li
     keys = dict.fromkeys([*sides[0], *sides[1]])
     pairs = {key: [side.get(key) for side in sides] for key in keys}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def _write(file: Path, text: str) -> None:
-    with replacing(file) as temporary:
-        temporary.write_text(text, encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ada_lightning.core.records import Prompt
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.atomic import write_text
 from ada_lightning.run.flat import flat
 
 _BLOCK_BYTES = 1 << 16
@@ -35,8 +35,7 @@ class JobSettings:
             ValueError: the folder belongs to a job with other settings, or its file cannot be read.
         """
         if not file.exists():
-            with replacing(file) as temporary:
-                temporary.write_text(json.dumps(self.values, indent=2) + "\n", encoding="utf-8")
+            write_text(file, json.dumps(self.values, indent=2) + "\n")
             return
         try:
             earlier = json.loads(file.read_text(encoding="utf-8"))

@@ -159,12 +159,7 @@ def _rows(drawn: DrawnPrompt) -> Iterator[dict[str, Any]]:
 def _read(part: Path, columns: list[str] | None) -> pa.Table:
     names = columns or SCHEMA.names
     try:
-        is_missing = "turns" in names and "turns" not in pq.read_schema(part).names
-        stored = [name for name in names if not (is_missing and name == "turns")]
-        table = pq.read_table(part, columns=stored, partitioning=None)
-        if is_missing:
-            table = table.append_column("turns", pa.nulls(len(table), SCHEMA.field("turns").type))
-        return table.select(names)
+        return pq.read_table(part, columns=names, partitioning=None).select(names)
     except (OSError, pa.ArrowInvalid, KeyError) as error:
         raise ValueError(
             f"{part} is damaged ({type(error).__name__}: {error}); delete it, and its prompts are drawn again"

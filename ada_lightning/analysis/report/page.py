@@ -106,8 +106,7 @@ def write_report(report: Report, output: Path) -> list[Path]:
         written.append(pictures / f"{drawing.name}.png")
         written[-1].write_bytes(drawing.png)
     numbers.write_text(json.dumps(as_json(report), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    # Model text may hold half a surrogate pair, which has no encoding.
-    output.write_bytes(as_html(report).encode("utf-8", errors="replace"))
+    output.write_text(as_html(report), encoding="utf-8")
     return [output, numbers, *written]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,38 +94,33 @@ def compare_samples(methods: Sequence[Method], *, num_prompts: int) -> list[Comp
 
 
 def read_table(path: Path) -> list[Sample]:
-    """Read a table of responses, JSON lines or Parquet.
+    """Read a table of responses, a file of ``responses/``.
 
     Raises:
         ValueError: it cannot be read; the text names the file.
     """
-    try:
-        if path.suffix == ".parquet":
-            from pyarrow import parquet
+    from pyarrow import parquet
 
-            return [_sample(row) for row in parquet.read_table(path).to_pylist()]
-        return [_sample(json.loads(line)) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    except (ValueError, TypeError, AttributeError) as error:  # pyarrow's own errors are ValueErrors
+    try:
+        return [_sample(row) for row in parquet.read_table(path).to_pylist()]
+    except (ValueError, TypeError, KeyError) as error:  # pyarrow's own errors are ValueErrors
         raise ValueError(f"{path} cannot be read as a table of responses: {error}") from error
 
 
 def _sample(row: Mapping[str, Any]) -> Sample:
-    prompt = str(row.get("prompt", ""))
     return Sample(
-        prompt_id=str(row.get("prompt_id", prompt)),
-        prompt=prompt,
-        text=str(row.get("text", row.get("response", ""))),
-        reward=float(row.get("reward", 0.0)),
-        is_kept=bool(row.get("is_kept", row.get("kept", False))),
-        advantage=float(row.get("advantage") or 0.0),
-        is_truncated=bool(row.get("truncated", row.get("finish_reason") == "length")),
+        prompt_id=row["prompt_id"],
+        prompt=row["prompt"],
+        text=row["text"],
+        reward=row["reward"],
+        is_kept=row["is_kept"],
+        advantage=row["advantage"] or 0.0,
+        is_truncated=row["finish_reason"] == "length",
     )
 
 
 def _training_tables(folder: Path) -> list[Path]:
-    """Tables of training responses: ``responses/train``, else the smaller ``rollouts`` of older runs."""
-    kept = sorted((folder / "responses" / "train").glob("step_*.parquet"))
-    return kept or sorted((folder / "rollouts").glob("step_*.jsonl"))
+    return sorted((folder / "responses" / "train").glob("step_*.parquet"))
 
 
 def _last_evaluation(folder: Path) -> list[Path]:

@@ -11,7 +11,6 @@ from ada_lightning.methods.advantages.max_rl import MaxRlAdvantage
 from ada_lightning.methods.advantages.novelty import NoveltyAdvantage
 from ada_lightning.methods.advantages.pool_mean import PoolMeanAdvantage
 from ada_lightning.methods.advantages.preference import DpoAdvantage, IpoAdvantage
-from ada_lightning.methods.advantages.reinforce_plus_plus import ReinforcePlusPlusBaselineAdvantage
 from ada_lightning.methods.advantages.representation_preference import RepresentationPreferenceAdvantage
 from ada_lightning.methods.advantages.reward_distillation import RewardDistillationAdvantage
 from ada_lightning.methods.advantages.rounded_history import RoundedHistoryAdvantage
@@ -32,7 +31,6 @@ __all__ = [
     "MaxRlAdvantage",
     "NoveltyAdvantage",
     "PoolMeanAdvantage",
-    "ReinforcePlusPlusBaselineAdvantage",
     "RepresentationPreferenceAdvantage",
     "RewardDistillationAdvantage",
     "RoundedHistoryAdvantage",

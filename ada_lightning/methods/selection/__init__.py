@@ -6,7 +6,7 @@ from ada_lightning.methods.selection.bandit import BanditSelection
 from ada_lightning.methods.selection.largest_advantage import LargestAdvantageBatchSelection, LargestAdvantageSelection
 from ada_lightning.methods.selection.max_variance import MaxVarianceSelection
 from ada_lightning.methods.selection.positives import PositivesSelection
-from ada_lightning.methods.selection.pruning import FixedFractionPruning, PruningSelection
+from ada_lightning.methods.selection.pruning import PruningSelection
 from ada_lightning.methods.selection.rarer_class import RarerClassSelection
 from ada_lightning.methods.selection.resolved import ResolvedSelection
 from ada_lightning.methods.selection.reward_strata import (
@@ -21,7 +21,6 @@ __all__ = [
     "AllSelection",
     "BalancedSelection",
     "BanditSelection",
-    "FixedFractionPruning",
     "LargestAdvantageBatchSelection",
     "LargestAdvantageSelection",
     "MaxVarianceSelection",

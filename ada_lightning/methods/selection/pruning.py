@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
-from ada_lightning.methods.selection.magnitude import AdvantageSelection, by_magnitude, floor_share, pool_advantages
+from ada_lightning.methods.selection.magnitude import AdvantageSelection, pool_advantages
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 _RELATIVE_TIE = 1e-9
@@ -33,9 +33,9 @@ class PruningSelection(AdvantageSelection):
 
     Source:
         "Unbiased Dynamic Pruning for Efficient Group-Based Policy Optimization", arXiv:2603.04135: pruning below the
-        mean and the weights. Its appendix prunes a fixed fraction, which its proof does not cover:
-        :class:`FixedFractionPruning`. Which probability belongs to which response is not stated; below the mean or not
-        is the rule of InfoBatch (arXiv:2303.04947), which it builds on.
+        mean and the weights. Its appendix prunes a fixed fraction, which its proof does not cover and which is biased,
+        as :class:`~ada_lightning.methods.selection.LargestAdvantageSelection` is. Which probability belongs to which
+        response is not stated; below the mean or not is the rule of InfoBatch (arXiv:2303.04947), which it builds on.
     """
 
     traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.PRUNES_RESPONSES})
@@ -69,35 +69,4 @@ class PruningSelection(AdvantageSelection):
         return (
             f"selection: small advantages are pruned with probability {self.rate:g} and weighed by its inverse: the "
             "expected update is that of the whole pools"
-        )
-
-
-class FixedFractionPruning(AdvantageSelection):
-    """Leaves out the ``floor(rate n)`` smallest absolute advantages of a pool for certain, and weighs all others up.
-
-    What the appendix of arXiv:2603.04135 does: every response that stays weighs ``n / kept``. Biased, because what is
-    left out had no chance to stay, so no weight can make up for it; to compare with :class:`PruningSelection`.
-
-    Source:
-        arXiv:2603.04135, the appendix's algorithm.
-    """
-
-    traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.MAY_DROP_A_CLASS})
-
-    def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
-        """Return the responses that stay, in launch order; of equal advantages the last generated go first."""
-        ranked = by_magnitude([pool], normalize_std=False)
-        num_staying = len(ranked) - floor_share(len(ranked), self.rate)
-        staying = {pool.responses[index].sample_index for _, index in ranked[:num_staying]}
-        return tuple(
-            replace(candidate, inverse_probability=len(ranked) / num_staying)
-            for candidate in with_selection_weights(pool, pool.trainable())
-            if candidate.response.sample_index in staying
-        )
-
-    def bend(self) -> str:
-        """Say what it does to the update."""
-        return (
-            f"selection: the {self.rate:.0%} smallest advantages of a pool are left out for certain and the others "
-            "weighed up: biased"
         )

@@ -5,33 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any
 
 from ada_lightning.core.episode import Episode, Turn
-from ada_lightning.core.records import Completion, Generation, Grade, Prompt, SamplingSettings, Verdict
+from ada_lightning.core.records import Completion, Generation, Grade, SamplingSettings, Verdict
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Request
 from ada_lightning.rewards.worker import to_grade
 from ada_lightning.rollout.episodes.messages import Call, Reply, failed
+from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.ungraded import Ungraded
-
-
-class Environments(Protocol):
-    """What episodes need of :class:`~ada_lightning.rollout.episodes.pool.EnvironmentPool`."""
-
-    def submit(self, ticket: Any, prompt: Prompt, completion: Any) -> None:
-        """Queue a call."""
-
-    def poll(self) -> list[tuple[Any, Any]]:
-        """Return replies that are ready; never blocks."""
-        ...
-
-    def wait(self, timeout_s: float) -> list[tuple[Any, Any]]:
-        """Block until a reply is ready or the time is over."""
-        ...
-
-    def discard_pending(self) -> None:
-        """Forget what was submitted."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +71,7 @@ class OpenEpisodes:
 
     def __init__(
         self,
-        environments: Environments,
+        environments: Grader,
         continuation: Callable[[str], list[int]],
         *,
         sampling: SamplingSettings,

@@ -74,7 +74,7 @@ REFUSED = [
     *((f"{ONE} advantage={name}",
        f"sampler.group_size = 1: {kind} compares the responses ... one alone is drawn every ... history_baseline")
       for name, kind in COMPARING.items()),
-    ("+experiment=reinforce_plus_plus sampler.group_size=1", "sampler.group_size = 1: ReinforcePlusPlusBas"),
+    ("+experiment=reinforce_plus_plus sampler.group_size=1", "sampler.group_size = 1: BatchWhitenedAdvantage"),
     ("sampler.group_size=1 advantage=grpo", "selection.group_size = 1: GroupNormalized ... one alone is kept"),
     (f"{ONE} ~advantage '+advantage={{_target_: {HERE}.BestOfGroup}}'", "group_size = 1: BestOfGroup comp"),
     # exact updates
@@ -145,10 +145,8 @@ REFUSED = [
     ("+experiment=cppo advantage=rloo", "LargestAdvantageSelection takes advantages over the whole pool"),
     ("+experiment=cppo_batch advantage=dr_grpo", "LargestAdvantageBatchSelection takes advantages"),
     ("+experiment=rollout_bandits advantage=grpo", "BanditSelection takes advantages over the whole pool"),
-    ("+experiment=pruning selection=pruning_fixed advantage=grpo", "FixedFractionPruning takes"),
     ("selection=largest_advantage advantage=stratified", "may drop all positives ... = StratifiedAdvantage follows"),
     ("+experiment=cppo_batch advantage=exact", "use advantage=official, or selection=balanced"),
-    ("selection=pruning_fixed", "FixedFractionPruning may drop all positives or all negatives"),
     ("+experiment=rollout_bandits advantage=exact", "BanditSelection may drop all positives or all negatives"),
     (f"selection=largest_advantage {WHITENED}", "may drop all positives ... advantage.advantage = ExactAdvantage"),
     ("+experiment=speed_rl sampler.group_size=8", "AllSelection keeps what there is, up to 24 responses"),

@@ -113,7 +113,6 @@ REFUSED = [
             selection.LargestAdvantageSelection,
             partial(selection.LargestAdvantageBatchSelection, normalize_std=True),
             selection.PruningSelection,
-            selection.FixedFractionPruning,
         )
     ),
     *(

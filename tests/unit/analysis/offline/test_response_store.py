@@ -46,11 +46,8 @@ def test_what_is_appended_comes_back_in_the_order_of_the_list(store):
     ]
 
 
-def test_episodes_are_stored_with_their_turns_and_older_files_have_none(store, monkeypatch):
-    older = module.pa.schema([field for field in module.SCHEMA if field.name != "turns"])
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "SCHEMA", older)
-        store.append([drawn(0)])
+def test_episodes_are_stored_with_their_turns(store):
+    store.append([drawn(0)])
     episode = drawn(1, num_samples=1)
     turns = (Turn("calc: 1", "result: 1", num_calls=1), Turn("é"))
     store.append([replace(episode, draws=(replace(episode.draws[0], turns=turns),))])

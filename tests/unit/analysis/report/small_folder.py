@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import yaml
+from pyarrow import parquet
 
 from ada_lightning.analysis.report.run import Run, load_run
 from ada_lightning.run.run_dir import RunDir
@@ -73,14 +75,23 @@ def make_run(folder: Path, **kwargs: Any) -> Run:
     return load_run(RunDir(write_run(folder, **kwargs)))
 
 
-def write_rollouts(folder: Path, step: int, responses: Mapping[str, Sequence[tuple[str, float]]]) -> None:
-    """Write a rollout table: for each prompt its responses and their rewards; the first is kept."""
-    common = {"step": step, "advantage": 0.25, "truncated": False}
+def write_responses(
+    folder: Path, step: int, responses: Mapping[str, Sequence[tuple[str, float]]], *, stage: str = "train"
+) -> None:
+    """Write the responses of a step: for each prompt, which is its own id, texts and rewards; the first is kept."""
     rows = [
-        {"prompt": prompt, "prompt_id": prompt, "response": text, "reward": reward, "kept": index == 0, **common}
+        {
+            "prompt": prompt,
+            "prompt_id": prompt,
+            "text": text,
+            "reward": reward,
+            "is_kept": index == 0,
+            "advantage": 0.25 if index == 0 else None,
+            "finish_reason": "length" if stage == "eval" else "stop",
+        }
         for prompt, answers in responses.items()
         for index, (text, reward) in enumerate(answers)
     ]
-    (folder / "rollouts").mkdir(exist_ok=True)
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "rollouts" / f"step_{step:06d}.jsonl").write_text(lines)
+    target = folder / "responses" / stage / f"step_{step:06d}.parquet"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.Table.from_pylist(rows), target)

@@ -6,20 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from ada_lightning.analysis.report.method import group_runs
 from ada_lightning.analysis.report.page import as_html, as_json, make_report
 from ada_lightning.analysis.report.run import load_run
 from ada_lightning.programs import report as program
 from ada_lightning.run.run_dir import RunDir
-from tests.unit.analysis.report.small_folder import make_run, write_rollouts, write_run
+from tests.unit.analysis.report.small_folder import make_run, write_responses, write_run
 
 ROOT = Path(__file__).resolve().parents[4]
 REAL = Path(__file__).parent / "real_run"
-ATTACK = '<script>alert(1)</script><img src=x onerror=alert(2)> & "quoted" {{ 7 * 7 }} \ud800'
+ATTACK = '<script>alert(1)</script><img src=x onerror=alert(2)> & "quoted" {{ 7 * 7 }}'
 
 
 def page_of(*runs, **kwargs):
@@ -29,23 +27,23 @@ def page_of(*runs, **kwargs):
 def test_what_a_model_wrote_stays_text(tmp_path):
     runs = [make_run(tmp_path / name, experiment=f"<b>xss{name}</b>", settings={"x": f"<i>xss{name}"}) for name in "ab"]
     for run in runs:
-        write_rollouts(run.folder, 0, {f"<u>{ATTACK}": [(ATTACK, 1.0), (ATTACK * 20, 0.0)]})
+        write_responses(run.folder, 0, {f"<u>{ATTACK}": [(ATTACK, 1.0), (ATTACK * 20, 0.0)]})
     page = page_of(*runs)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert re.findall(r"<(?:script|img|b>xss|i>xss|u>)", page) == []
     assert "{{ 7 * 7 }}" in page
     assert "default-src 'none'" in page
     assert re.findall(r"(?:src|href)=\"(?!#)[^\"]*|url\((?!#)[^)]*|@import[^;]*", page) == []  # needs no other file
-    program.main([str(run.folder) for run in runs] + ["--output", str(tmp_path / "page.html")])  # half a surrogate pair
+    program.main([str(run.folder) for run in runs] + ["--output", str(tmp_path / "page.html")])
     assert "alert(1)" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_the_same_prompt_stands_side_by_side_at_the_nearest_step(tmp_path):
     a, b = (make_run(tmp_path / name, settings={"method": name}) for name in "ab")
-    write_rollouts(a.folder, 0, {"shared": [("early of a", 0.0)], "only a": [("x", 1.0)]})
-    write_rollouts(a.folder, 10, {"shared": [("late of a", 1.0)]})
-    write_rollouts(b.folder, 9, {"shared": [("late of b", 1.0)], "only b": [("y", 1.0)]})
-    write_rollouts(b.folder, 20, {"shared": [("latest of b", 1.0)]})
+    write_responses(a.folder, 0, {"shared": [("early of a", 0.0)], "only a": [("x", 1.0)]})
+    write_responses(a.folder, 10, {"shared": [("late of a", 1.0)]})
+    write_responses(b.folder, 9, {"shared": [("late of b", 1.0)], "only b": [("y", 1.0)]})
+    write_responses(b.folder, 20, {"shared": [("latest of b", 1.0)]})
     (comparison,) = make_report(group_runs([a, b]), title="", num_samples=1).samples
     assert comparison.prompt == "shared"
     assert [answers.shown[0].text for answers in comparison.answers if answers] == ["late of a", "late of b"]
@@ -54,12 +52,9 @@ def test_the_same_prompt_stands_side_by_side_at_the_nearest_step(tmp_path):
 def test_held_out_prompts_come_from_the_last_evaluation(tmp_path):
     runs = [make_run(tmp_path / name, settings={"method": name}) for name in "ab"]
     for run in runs:
-        write_rollouts(run.folder, 0, {"training": [("x", 1.0)]})
+        write_responses(run.folder, 0, {"training": [("x", 1.0)]})
         for step in (2, 10):
-            row = {"prompt_id": "h", "prompt": "held out", "text": f"at {step}", "reward": 1.0, "is_kept": True}
-            (run.folder / "responses" / "eval").mkdir(parents=True, exist_ok=True)
-            table = pa.Table.from_pylist([{**row, "finish_reason": "length", "advantage": None}])
-            parquet.write_table(table, run.folder / "responses" / "eval" / f"step_{step:06d}.parquet")
+            write_responses(run.folder, step, {"held out": [(f"at {step}", 1.0)]}, stage="eval")
     heldout, training = make_report(group_runs(runs), title="", num_samples=4).samples
     assert (heldout.is_heldout, heldout.prompt, training.prompt) == (True, "held out", "training")
     assert [answers.shown[0].text for answers in heldout.answers if answers] == ["at 10", "at 10"]
@@ -159,12 +154,12 @@ def test_wrong_arguments_end_in_a_message(tmp_path, capsys):
         ("summary.json", "{", r"summary\.json cannot be read"),
         ("prompts.csv", "step,pass_rate\n0,1\n", r"prompts\.csv has no column 'num_drawn'"),
         ("prompts.csv", "step,pass_rate,num_drawn\n0,1,x\n", r"prompts\.csv, line 2 cannot be read"),
-        ("rollouts/step_000000.jsonl", "{}\nnonsense\n", r"step_000000\.jsonl cannot be read as a table of responses"),
+        ("responses/train/step_000000.parquet", "nonsense", r"step_000000\.parquet cannot be read as a table of resp"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path, file, content, message):
     run = write_run(tmp_path / "run")
-    (run / file).parent.mkdir(exist_ok=True)
+    (run / file).parent.mkdir(parents=True, exist_ok=True)
     (run / file).write_text(content)
     with pytest.raises(ValueError, match=message):
         make_report(group_runs([load_run(RunDir(run))]), title="")

@@ -41,7 +41,6 @@ from ada_lightning.methods.selection import (
     AllSelection,
     BalancedSelection,
     BanditSelection,
-    FixedFractionPruning,
     LargestAdvantageBatchSelection,
     LargestAdvantageSelection,
     MaxVarianceSelection,
@@ -394,7 +393,6 @@ def test_selections_that_bend_the_update_say_so():
         MaxVarianceSelection(group_size=2),
         LargestAdvantageSelection(rate=0.5),
         LargestAdvantageBatchSelection(rate=0.5, normalize_std=False),
-        FixedFractionPruning(rate=0.5),
         BanditSelection(group_size=2),
     ):
         assert len(lines_with("selection: ", PoolMeanAdvantage(), UNIFORM, selection)) == 1

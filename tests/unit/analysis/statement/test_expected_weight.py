@@ -11,7 +11,6 @@ from ada_lightning.methods.pass_rates import PosteriorRate
 from ada_lightning.methods.selection import (
     AllSelection,
     BalancedSelection,
-    FixedFractionPruning,
     LargestAdvantageSelection,
     MaxVarianceSelection,
     RarerClassSelection,
@@ -51,7 +50,6 @@ def test_a_baseline_near_its_prior_trains_pools_without_a_signal_too(size):
         (MaxVarianceSelection(group_size=4), True),
         (RarerClassSelection(max_per_class=2), True),
         (LargestAdvantageSelection(rate=0.75), False),
-        (FixedFractionPruning(rate=0.75), False),
     ],
 )
 def test_the_exact_estimator_follows_its_objective_only_where_both_classes_are_kept(selection, keeps_both):

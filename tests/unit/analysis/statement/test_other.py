@@ -13,7 +13,6 @@ from ada_lightning.methods.advantages import (
     LeaveOneOutAdvantage,
     MaxRlAdvantage,
     NoveltyAdvantage,
-    ReinforcePlusPlusBaselineAdvantage,
 )
 from ada_lightning.methods.gradient_norms import ConstantNorm
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
@@ -103,10 +102,13 @@ def test_whitening_says_what_was_followed_before_it(rule, by_tokens, over):
     assert lines[-1].startswith(f"  that is before whitening, which centres and scales advantages over all {over} of a")
 
 
+REINFORCE_PLUS_PLUS = BatchWhitenedAdvantage(advantage=GroupNormalizedAdvantage(normalize_std=False), by_tokens=True)
+
+
 @pytest.mark.parametrize(
     ("advantage", "sampler", "first", "last"),
     [
-        (ReinforcePlusPlusBaselineAdvantage(), UNIFORM, "exact for f(p) = p, times 3/4", "  that is before whitening"),
+        (REINFORCE_PLUS_PLUS, UNIFORM, "exact for f(p) = p, times 3/4", "  that is before whitening"),
         (GdpoAdvantage(weights={"correct": 1.0, "format": 0.5}), UNIFORM,
          "1 correct + 0.5 format, each standardised within its group", "  the sum is centred and scaled over all resp"),
         (GroupNormalizedAdvantage(), GVM, "reward minus the mean of the kept group over its standard deviation",

@@ -23,7 +23,6 @@ from ada_lightning.methods.advantages import (
     MaxRlAdvantage,
     NoveltyAdvantage,
     PoolMeanAdvantage,
-    ReinforcePlusPlusBaselineAdvantage,
     RepresentationPreferenceAdvantage,
     RewardDistillationAdvantage,
     RoundedHistoryAdvantage,
@@ -68,7 +67,7 @@ RULES = [
     NoveltyAdvantage(),
     PoolMeanAdvantage(weight_power=1.0),
     PoolMeanAdvantage(pass_rate=PosteriorRate()),
-    ReinforcePlusPlusBaselineAdvantage(),
+    BatchWhitenedAdvantage(advantage=GroupNormalizedAdvantage(normalize_std=False), by_tokens=True),
     StratifiedAdvantage(objective=LogObjective(), pass_rate=PathCountingRate()),
     WeightedLeaveOneOutAdvantage(),
 ]

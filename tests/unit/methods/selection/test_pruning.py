@@ -11,7 +11,7 @@ from ada_lightning.core.records import ResponseGroup
 from ada_lightning.core.stopping.rule import FixedRule
 from ada_lightning.methods.advantages import ExactAdvantage, PoolMeanAdvantage, WeightedLeaveOneOutAdvantage
 from ada_lightning.methods.objectives import LogObjective
-from ada_lightning.methods.selection import AllSelection, FixedFractionPruning, PruningSelection
+from ada_lightning.methods.selection import AllSelection, LargestAdvantageSelection, PruningSelection
 from ada_lightning.training.batch import BatchCounts
 from ada_lightning.training.losses import ConstantReduction, ResponseMeanReduction
 from ada_lightning.training.packing import group_microbatch
@@ -78,7 +78,7 @@ def test_the_mean_gradient_is_that_of_the_whole_pools(advantage):
 @pytest.mark.parametrize(
     ("selection", "reduction"),
     [
-        (FixedFractionPruning(rate=0.5), None),
+        (LargestAdvantageSelection(rate=0.5), None),
         (PruningSelection(rate=0.6), ResponseMeanReduction()),
     ],
     ids=["a fixed fraction", "dividing by what is kept"],
@@ -112,10 +112,3 @@ def test_masked_responses_never_train_and_their_class_weighs_more_instead():
         *((i, 1.25) for i in range(2, 6)),
     ]
     assert [k.response.sample_index for k in PruningSelection(rate=1 - 1e-12).select(pool)] == [1]
-
-
-def test_a_fixed_fraction_goes_for_certain_and_the_rest_weighs_up():
-    pool = make_pool([0, 0, 1, 0])
-    pool.responses = [replace(r, sample_index=2 * r.sample_index) for r in pool.responses]  # some draws were excluded
-    kept = FixedFractionPruning(rate=0.5).select(pool)
-    assert [(k.response.sample_index, k.inverse_probability) for k in kept] == [(0, 2.0), (4, 2.0)]
