@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import fields
 from itertools import count
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from ada_lightning.core.records import (
 )
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
+from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.grader import StepwiseGrader
@@ -178,3 +181,9 @@ def collect(prompts, engine, sampler, *, grader=None, selection=None, **options)
         engine=engine, grader=grader or InstantGrader(), sampler=sampler, selection=selection or AllSelection(),
         **options,
     )  # fmt: skip
+
+
+def jsonl_source(path: str | Path, *, num_heldout: int = 0, seed: int = 0, **options: Any) -> DatasetSource:
+    """Make what ``data=jsonl`` reads a file with."""
+    named = {"prompt_column": "prompt", "answer_column": "answer", "task": "jsonl", "skip_invalid": False}
+    return DatasetSource(path, num_heldout=num_heldout, seed=seed, **(named | options))

@@ -99,12 +99,12 @@ class DatasetSource:
                 f"data.source.prompt_template must say where the prompt goes with {SLOT}; got {prompt_template!r}"
             )
         _check_heldout(num_heldout, heldout_path=heldout_path, heldout_split=heldout_split)
-        self.reader = self._reader(path, name, revision, split)
-        self.heldout_reader: Any = None
+        self.reader = RowReader(path, name=name, revision=revision, split=split)
+        self.heldout_reader: RowReader | None = None
         if heldout_path is not None:
-            self.heldout_reader = self._reader(heldout_path, None, None, heldout_split or "train")
+            self.heldout_reader = RowReader(heldout_path, name=None, revision=None, split=heldout_split or "train")
         elif heldout_split is not None:
-            self.heldout_reader = self._reader(path, name, revision, heldout_split)
+            self.heldout_reader = RowReader(path, name=name, revision=revision, split=heldout_split)
         self.num_heldout = num_heldout
         self.seed = seed
         self.prompt_column, self.answer_column, self.task_column = prompt_column, answer_column, task_column
@@ -156,9 +156,6 @@ class DatasetSource:
                 are too few prompts for the split.
         """
         self.train_prompts()
-
-    def _reader(self, path: Any, name: str | None, revision: str | None, split: str) -> Any:
-        return RowReader(path, name=name, revision=revision, split=split)
 
     @cached_property
     def _split(self) -> tuple[list[Prompt], list[Prompt]]:
@@ -223,7 +220,7 @@ class DatasetSource:
 
     def _finish(self, report: ReadingReport, builder: PromptBuilder | None, num_conflicts: int) -> None:
         if report.num_read == 0:
-            raise ValueError(f"{report.origin} holds no prompts; it needs {self._kinds_of_rows}")
+            raise ValueError(f"{report.origin} holds no prompts; it needs at least one row")
         if not self.skip_invalid and (examples := [text for found in report.examples.values() for text in found]):
             number = sum(report.dropped[reason] for reason, found in report.examples.items() if found)
             what = f"of {report.num_read} rows of {report.origin} are unusable"
@@ -240,8 +237,6 @@ class DatasetSource:
                 "dropped",
                 stacklevel=6,
             )
-
-    _kinds_of_rows = "at least one row"
 
     def _columns_to_read(self) -> set[str] | None:
         names = [getattr(row_filter, "column", None) for row_filter in self.filters]

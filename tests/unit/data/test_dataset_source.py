@@ -14,7 +14,7 @@ import pytest
 
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.filters import ColumnIn, ColumnRange
-from ada_lightning.data.jsonl import JsonlSource
+from tests.builders import jsonl_source
 
 ROOT = Path(__file__).parents[3]
 ROWS = [{"prompt": f"{i} + 1 =", "answer": str(i + 1), "level": i} for i in range(6)]
@@ -71,7 +71,7 @@ def contents(prompts):
 def test_every_kind_of_file_gives_the_same_prompts_and_ids(tmp_path, name):
     WRITERS[name](tmp_path / name)
     prompts = source(str(tmp_path / name)).train_prompts()
-    expected = JsonlSource(jsonl(tmp_path / "expected.jsonl"), num_heldout=0, seed=0).train_prompts()
+    expected = jsonl_source(jsonl(tmp_path / "expected.jsonl"), num_heldout=0, seed=0).train_prompts()
     assert contents(prompts) == contents(expected)
     assert [prompt.prompt_id for prompt in prompts] == [prompt.prompt_id for prompt in expected]
     assert [prompt.reference["answer"] for prompt in prompts] == [row["answer"] for row in ROWS]
@@ -81,7 +81,7 @@ def test_every_kind_of_file_gives_the_same_prompts_and_ids(tmp_path, name):
 
 def test_the_id_of_json_lines_is_the_one_that_histories_are_keyed_by(tmp_path):
     [prompt] = source(jsonl(tmp_path / "a.jsonl", [{"prompt": "1 + 1 =", "answer": "2"}])).train_prompts()
-    # made by the first version of JsonlSource: sha256 of ["jsonl", "1 + 1 =", "2"]
+    # made by the first version of data=jsonl: sha256 of ["jsonl", "1 + 1 =", "2"]
     assert prompt.prompt_id == "8a940c5a8fe0bd95"
 
 
@@ -341,7 +341,7 @@ def numbered(start, stop):
 
 
 def lines(path, rows, *, num_heldout=0, seed=0, **options):
-    return JsonlSource(jsonl(path, rows), num_heldout=num_heldout, seed=seed, **options)
+    return jsonl_source(jsonl(path, rows), num_heldout=num_heldout, seed=seed, **options)
 
 
 def test_the_split_is_complete_and_depends_on_the_seed_and_the_prompts_and_not_on_the_order_of_lines(tmp_path):
@@ -407,7 +407,7 @@ def test_text_that_is_not_utf8_is_named_with_its_line_and_a_way_out(tmp_path, en
     with (gzip.open if ending.endswith("gz") else open)(path, "wt", encoding=encoding) as file:
         file.write(text)
     with pytest.raises(ValueError, match="not UTF-8") as refused:
-        JsonlSource(path, num_heldout=0, seed=0).check()
+        jsonl_source(path, num_heldout=0, seed=0).check()
     message = str(refused.value)
     assert message.startswith(f"{path}, line {line}: not UTF-8: ")
     assert f"iconv -f {name} -t UTF-8 {tmp_path / 'other.jsonl'} > <new file>" in message

@@ -4,15 +4,15 @@ from collections import Counter
 import pytest
 
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.data.jsonl import JsonlSource
 from ada_lightning.data.mixture import MixtureSource
+from tests.builders import jsonl_source
 from tests.unit.data.test_prompt_encoder import ChatTokenizer
 
 
 def numbered(path, start, stop, num_heldout=0):
     rows = [{"prompt": f"{i}", "answer": str(i)} for i in range(start, stop)]
     path.write_text("\n".join(json.dumps(row) for row in rows))
-    return JsonlSource(path, num_heldout=num_heldout, seed=0)
+    return jsonl_source(path, num_heldout=num_heldout, seed=0)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.data.jsonl import JsonlSource
 from ada_lightning.data.only import OnlyPrompts
+from tests.builders import jsonl_source
 from tests.unit.config.composing import composed
 from tests.unit.data.test_prompt_encoder import ChatTokenizer
 
@@ -20,7 +20,7 @@ DATA_CONFIGS = Path(__file__).parents[3] / "conf" / "data"
 def source(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(json.dumps({"prompt": f"{i} + 1 =", "answer": i + 1}) for i in range(25)))
-    return JsonlSource(file, num_heldout=5, seed=0)
+    return jsonl_source(file, num_heldout=5, seed=0)
 
 
 def write_ids(path, prompt_ids):

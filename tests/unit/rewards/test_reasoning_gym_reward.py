@@ -124,7 +124,7 @@ def test_grading_needs_no_torch():
         from ada_lightning.rewards.extraction import LastNumber
         from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
         from ada_lightning.data.reasoning_gym import ReasoningGymSource
-        import ada_lightning.data.encoder, ada_lightning.data.jsonl
+        import ada_lightning.data.encoder, ada_lightning.data.dataset
         from ada_lightning.core.records import Completion
         source = ReasoningGymSource({"chain_sum": {}}, num_train=2, num_heldout=1, seed=0)
         prompt = source.train_prompts()[0]

@@ -31,7 +31,7 @@ OWN = "ada_lightning"
 GOOD = {
     "data": {
         "_target_": f"{OWN}.data.datamodule.RolloutDataModule",
-        "source": {"_target_": f"{OWN}.data.jsonl.JsonlSource", "path": "train.jsonl", "num_heldout": 4},
+        "source": {"_target_": f"{OWN}.data.dataset.DatasetSource", "path": "train.jsonl", "num_heldout": 4},
     },
     "reward": {
         "_target_": f"{OWN}.rewards.pool.RewardPool",

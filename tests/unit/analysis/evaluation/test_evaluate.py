@@ -204,7 +204,7 @@ def make_run(tmp_path, tiny_path, *, step=3):
         "data": {
             "_target_": "ada_lightning.data.datamodule.RolloutDataModule",
             "source": {
-                "_target_": "ada_lightning.data.jsonl.JsonlSource", "path": str(data), "num_heldout": 4, "seed": 7,
+                "_target_": "ada_lightning.data.dataset.DatasetSource", "path": str(data), "num_heldout": 4, "seed": 7,
                 "prompt_column": "problem",
             },
             "prompts_per_step": 2, "max_prompt_tokens": 200, "num_steps": 5, "seed": 7,

@@ -13,11 +13,11 @@ from ada_lightning.analysis.offline.histogram import bins, histogram_lines
 from ada_lightning.analysis.offline.outcome import OutcomeRule
 from ada_lightning.analysis.offline.preparation import prepare
 from ada_lightning.core.records import Grade
-from ada_lightning.data.jsonl import JsonlSource
 from ada_lightning.data.only import OnlyPrompts
 from ada_lightning.data.reasoning_gym import ReasoningGymSource
 from ada_lightning.methods.estimators.history_file import HistoryFile
 from ada_lightning.rollout.fixed_weights import Draw, DrawnPrompt
+from tests.builders import jsonl_source
 from tests.unit.analysis.offline.scripted_job import SETTINGS
 
 NUM_SAMPLES = 4
@@ -25,11 +25,11 @@ RULE = OutcomeRule(0.7, "grade", "exclude")
 BAND = PassRateBand(min_positive=1, max_pass_rate=0.5)
 
 
-def jsonl_source(tmp_path, **options):
+def small_source(tmp_path, **options):
     rows = [{"prompt": f"{i} + 1 =", "answer": i + 1, "level": {"name": f"l{i}", "é": [i]}} for i in range(6)]
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(json.dumps(row) for row in rows))
-    return JsonlSource(file, num_heldout=0, seed=0, **options)
+    return jsonl_source(file, num_heldout=0, seed=0, **options)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def fill(store, prompts, num_positives):
 
 
 def test_pass_rates_stand_beside_the_prompts_where_data_only_and_estimators_read_them(store, tmp_path):
-    prompts = jsonl_source(tmp_path).train_prompts()
+    prompts = small_source(tmp_path).train_prompts()
     fill(store, prompts, [0, 1, 2, 3, 4, None])
     made = prepare(store, prompts, num_samples=NUM_SAMPLES, rule=RULE, band=BAND)
     assert made.selected == [1, 2]
@@ -85,13 +85,13 @@ def test_pass_rates_stand_beside_the_prompts_where_data_only_and_estimators_read
 @pytest.mark.parametrize("options", [{}, {"prompt_template": "Q: {prompt} A:", "system_prompt": "Be brief."}])
 def test_json_lines_give_the_very_prompts_that_were_measured(store, tmp_path, options):
     """No template twice, and rewards see the same answer and columns."""
-    prompts = jsonl_source(tmp_path, **options).train_prompts()
+    prompts = small_source(tmp_path, **options).train_prompts()
     fill(store, prompts, [0, 1, 2, 3, 4, 4])
     prepare(store, prompts, num_samples=NUM_SAMPLES, rule=RULE, band=BAND)
     file = store.folder / "selected.jsonl"
     lines = [json.loads(line) for line in file.read_bytes().splitlines()]
     assert [(line["num_positive"], line["pass_rate"]) for line in lines] == [(1, 0.25), (2, 0.5)]
-    again = JsonlSource(file, num_heldout=0, seed=0).train_prompts()
+    again = jsonl_source(file, num_heldout=0, seed=0).train_prompts()
     assert [prompt.messages for prompt in again] == [prompts[1].messages, prompts[2].messages]
     for measured, read in zip(prompts[1:3], again, strict=True):
         assert read.reference["answer"] == measured.reference["answer"]
