@@ -277,19 +277,18 @@ class AdaptiveSampling(Callback):
         method, num_groups = self.method, data.prompts_per_step
         source = StepPrompts(lambda number: data.first_prompts(step, number), method.estimator, policy.represent)
         with policy.clock.phase("estimate"):
-            first = source.draw(0, method.first_wave(num_groups))
+            first = source.draw(0, method.refill.first_wave(num_groups))
         prompts, beliefs = [prompt for prompt, _ in first], [belief for _, belief in first]
         figures = self._chosen_figures(policy, data, prompts)
         result = self._sample(policy, step, prompts, beliefs=beliefs, num_groups=num_groups, draw=source.draw)
         division = result.division
         assert division is not None
-        method.note(division.surplus)
         num_drawn = result.stats.num_prompts + result.stats.num_skipped_prompts
         data.note_used(step, num_drawn)
-        figures |= refill_figures(division, num_groups=num_groups, num_drawn=num_drawn, num_carried=len(result.carried))
+        figures |= refill_figures(division, num_groups=num_groups, num_drawn=num_drawn)
         slots = {pool.slot for pool in division.trained}
         training = tuple(group for group in result.groups if group.pool.slot in slots)
-        return result, (*training, *result.carried), figures
+        return result, training, figures
 
     def _learn(self, policy: PolicyModule, data: RolloutDataModule) -> None:
         """Let all that learns do so from a step, as its last update is done and not before.
@@ -379,11 +378,7 @@ class AdaptiveSampling(Callback):
 def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> RolloutResult:
     """Put groups in the place of those of the same pools."""
     by_pool = {id(group.pool): group for group in changed}
-    return replace(
-        result,
-        groups=tuple(by_pool.get(id(group.pool), group) for group in result.groups),
-        carried=tuple(by_pool.get(id(group.pool), group) for group in result.carried),
-    )
+    return replace(result, groups=tuple(by_pool.get(id(group.pool), group) for group in result.groups))
 
 
 def _recalled(policy: PolicyModule, estimator: PassRateEstimator, prompts: Sequence[Prompt]) -> Sequence[Belief]:

@@ -242,11 +242,6 @@ def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
             f"{experiment}: {_name(run, 'sampler')} gives responses limits of their own, which a loop outside does not "
             "ask its engine for; use another sampler"
         )
-    if run.value("refill.keep_surplus"):
-        yield (
-            "refill.keep_surplus=true trains on responses of the policy before the last update, and a loop of one "
-            "update per rollout has no correction for it; use **{'refill.keep_surplus': False}"
-        )
 
 
 def _name(run: Setup, key: str) -> str:

@@ -134,7 +134,7 @@ class Core:
                 "a step that is filled up takes as many prompts as it needs; pick() the next one after it"
             )
         queue = self._queue_at(ahead)
-        taken = [prompt.prompt_id for prompt in queue.first(self._method.first_wave(num_prompts))]
+        taken = [prompt.prompt_id for prompt in queue.first(self._method.refill.first_wave(num_prompts))]
         self._picked.append(taken)
         return list(taken)
 

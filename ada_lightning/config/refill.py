@@ -37,11 +37,6 @@ def refill_errors(run: Setup) -> Iterator[str]:
         )
     if component := getattr(refill, "component", ""):
         yield from _component_errors(run, component)
-    if refill.keep_surplus and run.number("loss.importance_cap") == 0:
-        yield (
-            "refill.keep_surplus trains on groups of an earlier policy, and loss.importance_cap = 0 corrects for "
-            "nothing; use loss.importance_cap=2 or refill.keep_surplus=false"
-        )
 
 
 def _component_errors(run: Setup, component: str) -> Iterator[str]:

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from typing import Any
 
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.plain import from_plain, to_plain
 from ada_lightning.core.protocols import Curriculum, Part, PassRateEstimator, Refill, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.core.step import Step
@@ -17,9 +16,6 @@ from ada_lightning.core.top_up import Draw, TopUp
 
 class Method:
     """Begins steps and learns from them, in a fixed order.
-
-    Groups with a signal that a filled-up step did not need train in the next step or not at all, so none is older than
-    one policy version. A step that is repeated finds the same ones: they change when it is learned from and not before.
 
     Args:
         estimator: what pass rate to expect of each prompt.
@@ -43,8 +39,6 @@ class Method:
         self.selection = selection
         self.refill = refill or Refill()
         self.curriculum = curriculum
-        self._surplus: tuple[ResponsePool, ...] = ()
-        self._next_surplus: tuple[ResponsePool, ...] = ()
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
         """Compare what is known beforehand, and what is needed, with the training prompts.
@@ -54,14 +48,6 @@ class Method:
         """
         self.estimator.check_prompts(prompts)
         self.sampler.check_prompts(prompts)
-
-    def carried(self, num_groups: int) -> tuple[ResponsePool, ...]:
-        """Return the pools of the last step that train in this one, which is to have ``num_groups``."""
-        return self._surplus[:num_groups]
-
-    def first_wave(self, num_groups: int) -> int:
-        """Return with how many prompts a step begins that is to have ``num_groups``."""
-        return self.refill.first_wave(num_groups - len(self.carried(num_groups)))
 
     def begin(
         self,
@@ -85,12 +71,9 @@ class Method:
             draw: gives further prompts to fill it up with.
             options: further arguments of :class:`~ada_lightning.core.step.Step`.
         """
-        carried: tuple[ResponsePool, ...] = ()
         top_up = None
         if self.refill.is_on and draw is not None:
-            num_groups = len(prompts) if num_groups is None else num_groups
-            carried = self.carried(num_groups)
-            top_up = TopUp(self.refill, num_groups - len(carried), draw, self.selection)
+            top_up = TopUp(self.refill, len(prompts) if num_groups is None else num_groups, draw, self.selection)
         return Step(
             prompts,
             sampler=sampler or self.sampler,
@@ -98,13 +81,8 @@ class Method:
             settings=settings,
             beliefs=beliefs,
             top_up=top_up,
-            carried=carried,
             **options,
         )
-
-    def note(self, surplus: Sequence[ResponsePool]) -> None:
-        """Remember what a finished step has left over (:attr:`Step.division`), until it is learned from or repeated."""
-        self._next_surplus = tuple(surplus) if self.refill.keep_surplus else ()
 
     def learn(
         self,
@@ -124,17 +102,13 @@ class Method:
         with timed("estimate"):
             self.estimator.update(pools)
         self.sampler.learn(pools)
-        self._surplus, self._next_surplus = self._next_surplus, ()
         if self.curriculum is not None:
             self.curriculum.observe(pools)
         self.selection.learn(metrics)
 
     def state_dict(self) -> dict[str, Any]:
         """What the parts remember of the steps that are done; the curriculum's is its owner's to keep."""
-        state: dict[str, Any] = {name: named_state(part) for name, part in self._parts()}
-        if self.refill.is_on:
-            state["refill"] = {"surplus": [to_plain(pool) for pool in self._surplus]}
-        return state
+        return {name: named_state(part) for name, part in self._parts()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`.
@@ -144,7 +118,6 @@ class Method:
         """
         for name, part in self._parts():
             load_named_state(part, state.get(name, {}), setting=name)
-        self._surplus = tuple(from_plain(pool) for pool in state.get("refill", {}).get("surplus", ()))
 
     def _parts(self) -> Iterator[tuple[str, Part]]:
         yield from (("sampler", self.sampler), ("estimator", self.estimator), ("selection", self.selection))

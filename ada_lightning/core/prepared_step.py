@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.plain import from_plain, to_plain
 from ada_lightning.core.protocols import Sampler
 from ada_lightning.core.records import Belief, Prompt
 
@@ -49,7 +48,7 @@ class PreparedStep:
             "step": self.step,
             "policy_version": self.policy_version,
             "prompt_ids": [prompt.prompt_id for prompt in self.prompts],
-            "beliefs": [_primitive(to_plain(belief)) for belief in self.beliefs],
+            "beliefs": [_primitive(asdict(belief)) for belief in self.beliefs],
             "sampler": named_state(self.sampler),
             "figures": _primitive(self.figures),
             "representations": self.representations,
@@ -79,7 +78,7 @@ class PreparedStep:
             step=int(plain["step"]),
             policy_version=int(plain["policy_version"]),
             prompts=tuple(by_id[prompt_id] for prompt_id in plain["prompt_ids"]),
-            beliefs=tuple(from_plain(belief) for belief in plain["beliefs"]),
+            beliefs=tuple(Belief(**belief) for belief in plain["beliefs"]),
             sampler=frozen,
             figures=dict(plain["figures"]),
             representations=plain["representations"],

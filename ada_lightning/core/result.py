@@ -68,8 +68,6 @@ class RolloutResult:
     policy_version: int
     groups: tuple[ResponseGroup, ...]
     stats: RolloutStats
-    carried: tuple[ResponseGroup, ...] = ()
-    """Groups sampled in the step before, by the policy before its last update, that train in this one."""
     division: Division | None = None
     """What became of the groups of a step that was filled up."""
 

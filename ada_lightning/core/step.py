@@ -45,7 +45,6 @@ class Step:
         max_prompt_tokens: a longer prompt is skipped, counted and warned about; None takes all.
         top_up: fills the step up with groups that have a signal; the others keep nothing, and the selection does not
             see them. None: all prompts count alike.
-        carried: complete pools of an earlier step from which the selection chooses too.
         first_slot: of the first prompt, part of its seeds.
 
     Raises:
@@ -65,7 +64,6 @@ class Step:
         beliefs: Sequence[Belief] = (),
         max_prompt_tokens: int | None = None,
         top_up: TopUp | None = None,
-        carried: Sequence[ResponsePool] = (),
         first_slot: int = 0,
     ) -> None:
         if top_up is not None and sampler.budget_per_step:
@@ -74,7 +72,6 @@ class Step:
                 "lets further ones join; use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
             )
         self.stage, self.step, self.policy_version = stage, step, policy_version
-        self.carried = tuple(carried)
         self.division: Division | None = None
         """What became of the groups of a finished step that was filled up."""
         self.stats = RolloutStats()
@@ -174,7 +171,7 @@ class Step:
         """Select from the complete pools.
 
         Returns:
-            One group per prompt that was not skipped, in the order of the prompts, then one per carried pool.
+            One group per prompt that was not skipped, in the order of the prompts.
 
         Raises:
             RuntimeError: pools are open.
@@ -189,20 +186,16 @@ class Step:
             # train, not the first to finish: each is an independent draw from the prompts that have one.
             self.division = self._top_up.divide(pools)
             trained, surplus = self.division.trained, {pool.slot for pool in self.division.surplus}
-        kept = self._selection.select_all([*trained, *self.carried])
-        kept_of = dict(zip((pool.slot for pool in trained), kept, strict=False))
-        own = [ResponseGroup(pool, kept_of.get(pool.slot, ()), is_surplus=pool.slot in surplus) for pool in pools]
-        return *own, *map(ResponseGroup, self.carried, kept[len(trained) :])
+        kept_of = dict(zip((pool.slot for pool in trained), self._selection.select_all(trained), strict=True))
+        return tuple(ResponseGroup(pool, kept_of.get(pool.slot, ()), is_surplus=pool.slot in surplus) for pool in pools)
 
     def result(self) -> RolloutResult:
-        """Return what a rollout hands on: the groups of :meth:`finish`, carried ones apart, and its counts.
+        """Return what a rollout hands on: the groups of :meth:`finish`, and its counts.
 
         Raises:
             RuntimeError: pools are open.
         """
-        groups = self.finish()
-        own = len(groups) - len(self.carried)
-        return RolloutResult(self.step, self.policy_version, groups[:own], self.stats, groups[own:], self.division)
+        return RolloutResult(self.step, self.policy_version, self.finish(), self.stats, self.division)
 
     def outcomes(self, slot: int) -> dict[int, Outcome]:
         """Return all that was told of a prompt, by sample index, whatever it counts as."""

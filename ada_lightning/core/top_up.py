@@ -64,21 +64,19 @@ class TopUp:
         )
 
 
-def refill_figures(division: Division, *, num_groups: int, num_drawn: int, num_carried: int) -> dict[str, float]:
+def refill_figures(division: Division, *, num_groups: int, num_drawn: int) -> dict[str, float]:
     """What to log of a step that was filled up, keyed ``rollout/name``.
 
     Args:
         division: of the step's pools.
         num_groups: that a step is to have.
         num_drawn: prompts that it took.
-        num_carried: groups from the step before.
 
     Returns:
         ``refilled_prompts``: prompts beyond ``num_groups``. ``filtered_groups``, of which ``filtered_all_correct`` and
         ``filtered_all_wrong`` (the rest had no evidence, or the selection turned them down). ``surplus_groups``: with a
-        signal, and not needed. ``carried_groups``. ``trained_groups``. ``signal_share``: groups with a signal that the
-        selection takes over those with evidence.
-        ``refill_capped``: 1 where the step has fewer groups than it is to have.
+        signal, and not needed. ``trained_groups``. ``signal_share``: groups with a signal that the selection takes over
+        those with evidence. ``refill_capped``: 1 where the step has fewer groups than it is to have.
     """
     num_signal = len(division.trained) + len(division.surplus)
     num_others = len(division.all_correct) + len(division.all_wrong) + len(division.turned_down)
@@ -88,8 +86,7 @@ def refill_figures(division: Division, *, num_groups: int, num_drawn: int, num_c
         "rollout/filtered_all_correct": float(len(division.all_correct)),
         "rollout/filtered_all_wrong": float(len(division.all_wrong)),
         "rollout/surplus_groups": float(len(division.surplus)),
-        "rollout/carried_groups": float(num_carried),
-        "rollout/trained_groups": float(len(division.trained) + num_carried),
+        "rollout/trained_groups": float(len(division.trained)),
         "rollout/signal_share": num_signal / max(num_signal + num_others, 1),
-        "rollout/refill_capped": float(len(division.trained) + num_carried < num_groups),
+        "rollout/refill_capped": float(len(division.trained) < num_groups),
     }

@@ -137,11 +137,9 @@ PARTS: dict[str, tuple[str, ...]] = {
     # refills
     "refill_dynamic": (*GRPO, "sampler.group_size=8", "refill=dynamic"),
     "refill_one_at_a_time": (*GRPO, "sampler.group_size=8", "refill=dynamic", "refill.refill_ratio=0"),
-    "refill_surplus": (
-        *GRPO, "sampler.group_size=8", "refill=dynamic", "refill.oversampling=1.7", "refill.keep_surplus=true",
-    ),
+    "refill_oversampling": (*GRPO, "sampler.group_size=8", "refill=dynamic", "refill.oversampling=1.7"),
     "refill_capped": (*GRPO, "sampler.group_size=8", "refill=dynamic", "refill.max_ratio=1.2"),
-    "refill_adaptive_surplus": (*GRPO, "sampler.group_size=8", "refill=adaptive", "refill.keep_surplus=true"),
+    "refill_adaptive": (*GRPO, "sampler.group_size=8", "refill=adaptive"),
     "refill_balance": ("+experiment=ada_seq_balance_official", "refill=dynamic"),
     # what becomes of responses that were cut and of those that were not graded
     **{

@@ -25,8 +25,7 @@ def differences(recorded: list[Any], played: list[Any]) -> Iterator[str]:
     if len(recorded) != len(played):
         yield f"{len(recorded)} steps recorded, now {len(played)}"
     for number, (old, new) in enumerate(zip(recorded, played, strict=False)):
-        for part in ("prompts", "carried"):
-            yield from _slots(f"step {number}, {part}", old[part], new[part])
+        yield from _slots(f"step {number}, prompts", old["prompts"], new["prompts"])
         if len(old["updates"]) != len(new["updates"]):
             yield f"step {number}: {len(old['updates'])} updates recorded, now {len(new['updates'])}"
         for index, (one, other) in enumerate(zip(old["updates"], new["updates"], strict=False)):

@@ -31,7 +31,7 @@ from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
 from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.seeded_tensors import response_identity
 from tests.tapes import world
@@ -317,11 +317,10 @@ class Recorder(RolloutListener):
     def on_rollout_end(self, trainer: Trainer, pl_module: Any, result: Any) -> None:
         launched, ScriptedEngine.launched[:] = list(ScriptedEngine.launched), []
         seeds = {(slot, index): seed for slot, index, seed in launched}
-        self._names = dict(_names(result.step, (*result.groups, *result.carried)))
+        self._names = dict(_names(result.groups))
         self.steps.append(
             {
                 "prompts": {str(group.pool.slot): _group(group, seeds) for group in result.groups},
-                "carried": {_name(result.step, group.pool): _kept(group) for group in result.carried},
                 "updates": [],
                 "state": {},
                 "launched": _launched(launched, result.groups),
@@ -349,13 +348,10 @@ class Recorder(RolloutListener):
         state = {
             name: {key: value for key, value in part.items() if key != "_class"} for name, part in parts.items() if part
         }
-        if "refill" in state:
-            surplus = self._sampling.method._surplus
-            state["refill"] = {"surplus": [[pool.prompt.prompt_id, pool.slot, pool.step] for pool in surplus]}
         return {name: part for name, part in state.items() if part}
 
 
-def _names(step: int, groups: Sequence[ResponseGroup]) -> Iterator[tuple[int, str]]:
+def _names(groups: Sequence[ResponseGroup]) -> Iterator[tuple[int, str]]:
     """What every kept response is called in a tape, by its identity."""
     for group in groups:
         for kept in group.kept:
@@ -363,11 +359,7 @@ def _names(step: int, groups: Sequence[ResponseGroup]) -> Iterator[tuple[int, st
             identity = response_identity(
                 step=pool.step, slot=pool.slot, prompt_id=pool.prompt.prompt_id, sample_index=index
             )
-            yield identity, f"{_name(step, pool)}/{index}"
-
-
-def _name(step: int, pool: ResponsePool) -> str:
-    return str(pool.slot) if pool.step == step else f"carried {pool.slot}"
+            yield identity, f"{pool.slot}/{index}"
 
 
 def _group(group: ResponseGroup, seeds: dict[tuple[int, int], int]) -> dict[str, Any]:

@@ -108,11 +108,6 @@ def _source_lines(sampler: Sampler, curriculum: Curriculum | None, refill: Refil
         yield curriculum.bend()
     if refill is not None:
         yield refill.bend()
-        if refill.keep_surplus:
-            yield (
-                "refill.keep_surplus: some groups come from the policy before its last update; truncated importance "
-                "weights (loss.importance_cap) are all that corrects for it"
-            )
 
 
 def _reuse(num_minibatches: int, epochs_per_rollout: int, loss: PolicyLoss) -> str:

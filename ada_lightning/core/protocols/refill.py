@@ -11,8 +11,6 @@ class Refill(Part):
 
     is_on: bool = False
     """False: every prompt of a step counts, and nothing below is asked."""
-    keep_surplus: bool = False
-    """Whether groups with a signal that were not needed train in the next step."""
 
     def first_wave(self, num_wanted: int) -> int:
         """Return with how many prompts a step begins that is to have ``num_wanted`` groups with a signal."""

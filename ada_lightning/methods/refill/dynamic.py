@@ -61,10 +61,6 @@ class DynamicSampling(Checked, Refill):
     """Of the reward whose values must differ, such as ``correct`` of ``reward=overlong`` (DAPO filters by accuracy, not
     by the reward); empty: the reward itself, and so in a pool whose responses have no components at all, as those of an
     environment that gives the reward."""
-    keep_surplus: bool = False
-    """Train on groups with a signal that were not needed in the next step. They come from the policy before its last
-    update: their tokens are weighed by ``loss.importance_cap``'s ratio of the present policy to the one that drew them,
-    and ``sync/logprob_gap`` has their distance in it. DAPO throws them away."""
 
     def _checks(self) -> Iterator[Check]:
         yield (

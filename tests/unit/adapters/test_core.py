@@ -36,7 +36,6 @@ def fill(pools: Pools, reward=lambda pool, index: float(index % 2)) -> None:
         ({"sampler": "positve"}, "positve"),
         ({"objective": "power", "advantage": "grpo"}, "objective"),
         ({"estimator.memory": 3}, "must be in"),
-        ({"refill": "dynamic", "refill.keep_surplus": True}, "no correction for it"),
         ({"rollout.truncated": "drop"}, "truncated"),
         ({"rollout.engine": 1}, "has no effect here"),
         ({"group_size": "many"}, "whole number"),

@@ -44,17 +44,14 @@ class Watch(Interrupting):
 
     def __init__(self, *interrupts):
         super().__init__(*interrupts)
-        self.drawn, self.trained, self.carried, self.figures = {}, {}, {}, {}
+        self.drawn, self.trained, self.figures = {}, {}, {}
 
     def on_rollout_end(self, trainer, pl_module, result):
         self.drawn[result.step] = [group.pool.prompt.prompt_id for group in result.groups]
         self.trained[result.step] = [
             (group.pool.prompt.prompt_id, tuple(kept.response.is_positive for kept in group.kept))
-            for group in (*result.groups, *result.carried)
+            for group in result.groups
             if group.kept
-        ]
-        self.carried[result.step] = [
-            (group.pool.prompt.prompt_id, group.kept[0].response.policy_version) for group in result.carried
         ]
 
     def rollout_figures(self, result):
@@ -96,8 +93,8 @@ def fit(
 
 REFILLS = {
     "dynamic": lambda: DynamicSampling(refill_ratio=0.25),
-    "surplus": lambda: DynamicSampling(oversampling=2, refill_ratio=1, keep_surplus=True),
-    "greso": lambda: AdaptiveDynamicSampling(keep_surplus=True),
+    "oversampling": lambda: DynamicSampling(oversampling=2, refill_ratio=1),
+    "greso": lambda: AdaptiveDynamicSampling(),
 }
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -146,17 +143,17 @@ def test_prompts_come_in_epochs_however_many_a_step_took(dynamic):
 @pytest.mark.parametrize("curriculum", [UniformCurriculum, GresoCurriculum])
 @pytest.mark.parametrize("name", REFILLS)
 def test_a_killed_run_goes_on_as_one_that_never_stopped(name, curriculum, tmp_path):
-    """Between two steps: the same prompts, groups and surplus; the policy here never changes. Within one: below."""
+    """Between two steps: the same prompts and groups; the policy here never changes. Within one: below."""
     whole = fit(tmp_path / "whole", REFILLS[name](), curriculum=curriculum())
     before = fit(tmp_path / "parts", REFILLS[name](), curriculum=curriculum(), interrupt_after=3)
     after = fit(tmp_path / "parts", REFILLS[name](), curriculum=curriculum(), resume=True)
     assert list(after.drawn) == [3, 4, 5, 6, 7]
-    for kept in ("drawn", "trained", "carried"):
+    for kept in ("drawn", "trained"):
         assert getattr(before, kept) | getattr(after, kept) == getattr(whole, kept)
 
 
 @pytest.mark.parametrize("name", REFILLS)
-def test_a_step_that_was_stopped_half_way_is_done_again_with_the_same_prompts_and_the_same_surplus(name, tmp_path):
+def test_a_step_that_was_stopped_half_way_is_done_again_with_the_same_prompts(name, tmp_path):
 
     def run(folder, **options):
         return fit(tmp_path / folder, REFILLS[name](), curriculum=GresoCurriculum(), num_minibatches=2, **options)
@@ -166,22 +163,7 @@ def test_a_step_that_was_stopped_half_way_is_done_again_with_the_same_prompts_an
     after = run("parts", resume=True)
     assert list(after.drawn) == [3, 4, 5, 6, 7]
     assert after.drawn[3] == stopped.drawn[3] == whole.drawn[3]
-    assert after.carried[3] == stopped.carried[3]
     assert after.drawn == {step: whole.drawn[step] for step in after.drawn}
-
-
-def test_surplus_trains_in_the_next_step_with_the_version_that_drew_it_and_never_later(tmp_path):
-    watch = fit(tmp_path, REFILLS["surplus"]())
-    assert sum(len(carried) for carried in watch.carried.values()) > 4
-    for step, carried in watch.carried.items():
-        assert all(version == step - 1 for _, version in carried)
-        assert [prompt for prompt, _ in carried] == [
-            p for p in watch.drawn.get(step - 1, []) if (p, step - 1) in carried
-        ]
-        assert len(watch.trained[step]) == 4
-        assert watch.figures[step]["rollout/carried_groups"] == len(carried)
-        assert watch.figures[step]["rollout/num_sampled"] == 4 * len(watch.drawn[step])
-    assert {batch.policy_version for batch in watch.policy.batches} == set(range(8))
 
 
 @pytest.mark.parametrize("name", REFILLS)
@@ -222,8 +204,8 @@ def test_a_broken_engine_repeats_the_step_with_the_same_prompts(tmp_path):
                 raise EngineError("broken")
             return super().poll()
 
-    whole = fit(tmp_path / "whole", REFILLS["surplus"]())
-    broken = fit(tmp_path / "broken", REFILLS["surplus"](), engine=Breaking)
+    whole = fit(tmp_path / "whole", REFILLS["oversampling"]())
+    broken = fit(tmp_path / "broken", REFILLS["oversampling"](), engine=Breaking)
     assert broken.service.engine.num_restarts == 1
     assert (broken.drawn, broken.trained) == (whole.drawn, whole.trained)
 

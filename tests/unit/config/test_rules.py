@@ -113,7 +113,6 @@ REFUSED = [
     ("+experiment=dapo reward=weighted refill.component=form", "WeightedReward has the components correct, format"),
     ("+experiment=dapo rollout.truncated=zero", "use rollout.truncated=grade or mask"),
     ("reward=overlong advantage=official rollout.truncated=exclude", "use rollout.truncated=grade or mask"),
-    ("refill=dynamic refill.keep_surplus=true loss.importance_cap=0", "use loss.importance_cap=2 or"),
     # what is asked of the policy
     *((f"+experiment={name} {GPU} trainer=fsdp trainer.devices=8 trainer.num_nodes=1 rollout=ray_gpu",
        f"advantage = {kind} needs weights that are whole in every process; use trainer=ddp")
@@ -243,7 +242,7 @@ def test_every_rule_is_asked(command, messages):
         "objective=pass_at_k objective.k=31",
         "sampler.budget_per_step=128",  # 32 prompts x blocks of 4
         "sampler.group_size=2",
-        "refill=dynamic refill.keep_surplus=true",
+        "refill=dynamic",
         "refill=dynamic reward=weighted advantage=official refill.component=format",
         "refill=dynamic reward=function refill.component=anything",
         "refill=adaptive sampler=estimated selection=all",

@@ -91,7 +91,7 @@ VALUES = [
     ("grpo", "sampler", {"group_size": 4}),
     ("grpo_n16", "sampler", {"group_size": 16}),
     ("dapo", "loss", DAPO_LOSS),
-    ("dapo", "refill", {"component": "correct", "keep_surplus": False}),
+    ("dapo", "refill", {"component": "correct"}),
     ("greso", "refill", {"slack": 1.25}),
     ("ada_seq_balance_official", "loss", AS_PUBLISHED | {"dual_clip": 10.0}),
     ("ada_seq_balance_paper_v3", "loss", AS_PUBLISHED),

@@ -85,7 +85,7 @@ SAMPLERS = {
 }
 SCHEDULES = {"plain": Continuous(), "ahead": AHEAD, "barrier": Barrier()}
 REFILLS = {
-    "waves": DynamicSampling(oversampling=1.0, refill_ratio=0.5, max_ratio=4, keep_surplus=True),
+    "waves": DynamicSampling(oversampling=1.0, refill_ratio=0.5, max_ratio=4),
     "one at a time": DynamicSampling(refill_ratio=0.0, max_ratio=4),
     "adaptive": AdaptiveDynamicSampling(oversampling=1.0, max_ratio=4),
 }
@@ -119,7 +119,6 @@ def begin(case, *, sampler=None, step=3, truncated="exclude"):
         policy_version=step,
         beliefs=[belief for _, belief in first],
         top_up=top_up,
-        carried=[make_pool([1.0, 0.0, 1.0])] if refill else (),
     )
 
 

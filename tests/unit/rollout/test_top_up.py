@@ -53,7 +53,7 @@ class Prompts:
 
 def collect(
     refill, *, num_polls=at_once, sampler=None, selection=None, supply=None, pass_rates=PASS_RATES, max_num_seqs=16,
-    carried=(), wanted=WANTED, engine_class=ScriptedEngine, **engine_options,
+    wanted=WANTED, engine_class=ScriptedEngine, **engine_options,
 ):  # fmt: skip
     supply, selection = supply or Prompts(), selection or AllSelection()
     top_up = TopUp(refill, wanted, supply.draw, selection)
@@ -61,7 +61,7 @@ def collect(
     engine = engine_class(pass_rates=pass_rates, num_polls=num_polls, max_num_seqs=max_num_seqs, **engine_options)
     groups, stats = builders.collect(
         [prompt for prompt, _ in first], engine, sampler or UniformSampler(group_size=4), selection=selection,
-        beliefs=[belief for _, belief in first], top_up=top_up, carried=carried,
+        beliefs=[belief for _, belief in first], top_up=top_up,
     )  # fmt: skip
     assert engine.num_in_flight() == 0
     return groups, stats, top_up
@@ -207,13 +207,6 @@ def test_a_supply_that_ends_ends_the_step():
     assert (groups, stats.num_prompts) == ((), 0)
 
 
-def test_nothing_is_drawn_where_enough_is_carried():
-    carried = [make_group([1.0, 0.0], slot=100 + slot, key=slot).pool for slot in range(2)]
-    groups, stats, _ = collect(REFILLS["waves"], wanted=0, carried=carried)
-    assert stats.num_drawn == 0
-    assert [len(group.kept) for group in groups] == [2, 2]
-
-
 def test_prompts_without_room_are_skipped_and_others_come_in_their_stead():
     class Long(Prompts):
         def draw(self, num_drawn, num_more):
@@ -255,7 +248,7 @@ def test_groups_that_the_selection_turns_down_are_not_those_wanted(name):
     assert all(pool.has_signal and pool.num_sampled == 8 for pool in division.turned_down)
     assert all(not pool.has_signal for pool in (*division.all_correct, *division.all_wrong))
     filtered = len(division.turned_down) + len(division.all_correct) + len(division.all_wrong)
-    figures = refill_figures(division, num_groups=WANTED, num_drawn=len(groups), num_carried=0)
+    figures = refill_figures(division, num_groups=WANTED, num_drawn=len(groups))
     num_signal = WANTED + len(division.surplus)
     assert figures["rollout/filtered_groups"] == filtered == len(groups) - num_signal
     assert figures["rollout/signal_share"] == pytest.approx(num_signal / len(groups))

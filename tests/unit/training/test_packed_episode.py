@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from ada_lightning.core.episode import Episode, Turn
-from ada_lightning.core.plain import from_plain, to_plain
 from ada_lightning.core.records import KeptResponse, ResponseGroup
 from ada_lightning.training.updates.memory import halved
 from tests.builders import make_group, packed
@@ -47,11 +46,6 @@ def test_only_what_the_model_drew_is_predicted_and_all_of_it_is_computed():
 def test_an_episode_without_a_token_of_the_model_does_not_train():
     (microbatch,) = packed(with_episode(make_group([1.0, 0.0], num_tokens=[2, 2]), (False, False), (True, False)))
     assert microbatch.num_tokens_B.tolist() == [1.0]
-
-
-def test_an_episode_comes_back_from_a_checkpoint():
-    pool = mixed().pool
-    assert from_plain(to_plain(pool)) == pool
 
 
 @pytest.fixture

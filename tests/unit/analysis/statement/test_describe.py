@@ -365,11 +365,10 @@ def lines_with(word, *arguments, **settings):
     return [line for line in statement(*arguments, **settings) if word in line]
 
 
-def test_a_refill_says_that_steps_get_longer_and_what_it_carries():
+def test_a_refill_says_that_steps_get_longer():
     arguments = (GroupNormalizedAdvantage(), UNIFORM, WHOLE)
     (line,) = lines_with("refill", *arguments, refill=DynamicSampling())
     assert "the same expected direction, longer by the inverse of their share" in line
-    assert len(lines_with("refill", *arguments, refill=DynamicSampling(keep_surplus=True))) == 2
 
 
 def test_pruning_at_random_follows_what_is_followed_without_it():
