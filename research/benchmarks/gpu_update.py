@@ -89,9 +89,13 @@ def measured(
     found["lora"] = lora(architecture, model, groups, device)
     yield found
     empty(device)
+    if architecture is TINY:
+        found["trainers"] = {"gpu": by_trainer("gpu", model, groups, repetitions, precision="32-true")}
+        yield found
+        return
     found["trainers"] = {}
-    for kind in STRATEGIES[:1] if architecture is TINY else STRATEGIES:
-        found["trainers"][kind] = in_child(kind, model, repetitions, architecture is TINY)
+    for kind in STRATEGIES:
+        found["trainers"][kind] = in_child(kind, model, repetitions)
         yield found
 
 
@@ -185,7 +189,7 @@ def memory(policy: Any, groups: list, optimizer: Any, architecture: Architecture
     ``outside`` is what the GPU has given away beside torch's allocator: the CUDA context and kernels.
     """
     rows = []
-    for max_tokens in (MAX_TOKENS // 2, MAX_TOKENS, 2 * MAX_TOKENS):
+    for max_tokens in (MAX_TOKENS,) if architecture is TINY else (MAX_TOKENS // 2, MAX_TOKENS, 2 * MAX_TOKENS):
         batch = pack(groups, share_prompts=True, max_tokens=max_tokens).to(policy.device)
         largest = max(microbatch.num_computed_tokens for microbatch in batch)
         for is_checkpointing in (True, False):
@@ -260,17 +264,19 @@ def lora(architecture: Architecture, model: Path, groups: list, device: str) -> 
     return found
 
 
-def in_child(kind: str, model: Path, repetitions: int, is_tiny: bool) -> dict[str, Any]:
+def in_child(kind: str, model: Path, repetitions: int) -> dict[str, Any]:
     """Measure a trainer in a process of its own: a group of processes is made once in a life."""
     options = ["--strategy", kind, "--model", str(model), "--repetitions", str(repetitions)]
-    command = [sys.executable, "-m", "research.benchmarks.gpu_update", *options, *(["--tiny"] if is_tiny else [])]
+    command = [sys.executable, "-m", "research.benchmarks.gpu_update", *options]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, Any] = json.loads(output.splitlines()[-1])
     print(kind, found, file=sys.stderr, flush=True)
     return found
 
 
-def by_trainer(kind: str, model: Path, groups: list, repetitions: int) -> dict[str, Any]:
+def by_trainer(
+    kind: str, model: Path, groups: list, repetitions: int, *, precision: str = "bf16-mixed"
+) -> dict[str, Any]:
     """Return what an update takes in Lightning's trainer, with everything around it, and giving weights to an engine.
 
     Args:
@@ -278,6 +284,7 @@ def by_trainer(kind: str, model: Path, groups: list, repetitions: int) -> dict[s
         model: its folder.
         groups: of the batch.
         repetitions: timed updates, after one that is not.
+        precision: of Lightning's trainer.
     """
     from dataclasses import replace
 
@@ -320,7 +327,7 @@ def by_trainer(kind: str, model: Path, groups: list, repetitions: int) -> dict[s
         accelerator=device,
         devices=1,
         strategy=ShardedStrategy() if kind == "fsdp" else "auto",
-        precision="bf16-mixed",
+        precision=precision,
         max_epochs=1,
         logger=False,
         enable_checkpointing=False,
