@@ -40,7 +40,8 @@ def load_named_state(part: Part, saved: Mapping[str, Any], *, setting: str) -> N
     now = type(part).__name__
     earlier = state.pop(_CLASS, now)
     if now == earlier:
-        part.load_state_dict(state)
+        if state:
+            part.load_state_dict(state)
     elif not _is_empty(state):
         raise ValueError(
             f"{setting}: this run's checkpoint holds what {earlier} remembers, and {now} cannot read it; continue with "

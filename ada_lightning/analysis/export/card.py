@@ -34,6 +34,8 @@ NUMBERS = (
 """Settings that a reader asks for first; the command has the others."""
 BASES = {"SmolLM2Wheel": "HuggingFaceTB/SmolLM2-135M-Instruct"}
 """Models of ``conf/model`` that do not say where on the hub they are."""
+_COSTS = ("generated_tokens", "tokens_wasted")
+"""Of a rollout: what the engine generated, and what of it was dropped again."""
 MAX_VALUE = 120
 """Characters of a value in a table."""
 
@@ -69,7 +71,7 @@ def model_card(source: ExportSource, *, evaluations: Sequence[Path] = (), pictur
         base=base_model(config),
         experiment=config.get("experiment_name", source.run.name),
         steps=sum("rollout/generated_tokens" in row for row in _rows(source)),
-        tokens=int(sum(row.get("rollout/generated_tokens", 0.0) for row in _rows(source))),
+        tokens=int(sum(sum(row.get(f"rollout/{name}", 0.0) for name in _COSTS) for row in _rows(source))),
         statement=_text(run_dir.path / "objective.txt"),
         figures=figures,
         evaluations=[_evaluation(folder, source.weights) for folder in evaluations],

@@ -57,4 +57,4 @@ class Part:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`; an empty one is that of a part which was not there before."""
+        """Restore :meth:`state_dict`."""

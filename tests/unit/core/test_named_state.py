@@ -68,3 +68,10 @@ def test_a_part_reads_its_own_state(make):
     restored = make()
     load_named_state(restored, named_state(part), setting="part")
     assert str(restored.state_dict()) == str(part.state_dict())
+
+
+@pytest.mark.parametrize("make", [ValueNetworkEstimator, SAMPLERS["coba"], SELECTIONS["bandit"], BetaHistory])
+def test_a_part_that_was_not_there_before_begins_as_in_a_new_run(make):
+    part = make()
+    load_named_state(part, {}, setting="part")
+    assert str(part.state_dict()) == str(make().state_dict())
