@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -17,6 +18,7 @@ from .alarm_bound import AlarmBound
 
 log = logging.getLogger(__name__)
 
+_FILE = "alarms.json"
 STEPS_UNTIL_MISSED = 5
 """Rollout steps after which a figure that none of them had is taken for one that never comes."""
 
@@ -40,6 +42,16 @@ class Alarms(Callback):
         self._names: set[str] = set()
         self._texts: dict[str, str] = {}
         self._run_dir = None if run_dir is None else RunDir(run_dir)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Let the file say how alarms stand where a resume goes on: what was raised behind the checkpoint is over."""
+        if self._run_dir is None or not trainer.is_global_zero:
+            return
+        file = self._run_dir.path / _FILE
+        in_file = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        self._texts = dict.fromkeys(in_file, "over") | self._texts
+        if self._texts != in_file:
+            self._run_dir.write_json(_FILE, self._texts)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -106,7 +118,7 @@ class Alarms(Callback):
         if is_on != was_on:
             self._texts[name] = self._text(name, bound, value) if is_on else "over"
             if self._run_dir is not None and trainer.is_global_zero:
-                self._run_dir.write_json("alarms.json", self._texts)
+                self._run_dir.write_json(_FILE, self._texts)
         return is_on
 
     def _text(self, name: str, bound: AlarmBound, value: float) -> str:

@@ -79,13 +79,18 @@ class MetricsCsv(Logger):
 
     @rank_zero_only
     def drop_after(self, step: int) -> None:
-        """Forget rows of later steps, which a resumed run is about to repeat, and continue the file.
+        """Forget what a resumed run is about to repeat, and continue the file: this step's training, and later rows.
 
-        Called by the first :meth:`log_metrics` with the step it logs. Call it yourself after loading a checkpoint to
-        drop by the checkpoint's own step, which also clears an old row of the step that is logged first.
+        Called by the first :meth:`log_metrics` with the step it logs. An evaluation has the number of the step that
+        comes after it: it was made before the checkpoint, and stays.
         """
         columns, rows = read_cells(self.path)
-        self._rewrite(columns or ["step", TIME_COLUMN], [row for row in rows if int(row["step"]) <= step])
+        kept = [row for row in rows if int(row["step"]) < step]
+        for row in (row for row in rows if int(row["step"]) == step):
+            evaluation = {name: cell for name, cell in row.items() if name.startswith("eval") and cell}
+            if evaluation:
+                kept.append({"step": row["step"], TIME_COLUMN: row.get(TIME_COLUMN, "")} | evaluation)
+        self._rewrite(columns or ["step", TIME_COLUMN], kept)
         self._is_open = True
 
     def _append(self, row: dict[str, str]) -> None:

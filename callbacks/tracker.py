@@ -64,6 +64,8 @@ class Tracker(Logger):
         self._memory_file = self.run_dir.path / f"{self.option}.json"
         self.memory: dict[str, Any] = {"files": {}}
         """What a resume has to know; plain values."""
+        self._not_sent: dict[str, str] = {}
+        """Versions of files that could not be sent, by name: tried again at the end of the session, and in the next."""
         self._is_open = False
         self._is_given_up = False
         self._has_warned = False
@@ -102,7 +104,9 @@ class Tracker(Logger):
         """Send what is left, end the run in the tool, and say how to look at it."""
         if not self._is_open:
             return
-        self._try(self._send_files)
+        num_tries, self._not_sent = 1 + len(self._not_sent), {}
+        for _ in range(num_tries):  # one that fails again must not keep those behind it
+            self._try(self._send_files)
         self._try(lambda: self.close(is_failed=status not in ("success", "finished")))
         self._is_open = False
         if not self._has_warned:
@@ -159,9 +163,12 @@ class Tracker(Logger):
             for name, path, send in self._files():
                 facts = path.stat()
                 version = f"{facts.st_mtime_ns}:{facts.st_size}"
-                if sent.get(name) != version:
-                    sent[name], has_news = version, True  # first: one that cannot be sent must not be tried every step
-                    send(path)
+                if version in (sent.get(name), self._not_sent.get(name)):
+                    continue
+                self._not_sent[name] = version  # first: one that cannot be sent must not be tried every step
+                send(path)
+                del self._not_sent[name]
+                sent[name], has_news = version, True
         finally:
             if has_news:
                 self._remember()

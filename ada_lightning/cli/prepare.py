@@ -20,11 +20,12 @@ def run(cfg: DictConfig) -> None:
     overrides = list(HydraConfig.get().overrides.task)
     with failures_in_a_line(Path(cfg.run_dir)):
         from ada_lightning.config.prepare import check_prepare_config
+        from ada_lightning.programs.command import added_folders
         from ada_lightning.programs.prepare import prepare, train_command
 
         check_prepare_config(cfg, overrides)
         if prepare(cfg):
-            print(f"train on them: {train_command(cfg, overrides)}", flush=True)
+            print(f"train on them: {train_command(cfg, [*added_folders(), *overrides])}", flush=True)
 
 
 def main() -> None:

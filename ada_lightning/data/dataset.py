@@ -102,9 +102,13 @@ class DatasetSource:
         self.reader = RowReader(path, name=name, revision=revision, split=split)
         self.heldout_reader: RowReader | None = None
         if heldout_path is not None:
-            self.heldout_reader = RowReader(heldout_path, name=None, revision=None, split=heldout_split or "train")
+            self.heldout_reader = RowReader(
+                heldout_path, name=None, revision=None, split=heldout_split or "train", split_setting="heldout_split"
+            )
         elif heldout_split is not None:
-            self.heldout_reader = RowReader(path, name=name, revision=revision, split=heldout_split)
+            self.heldout_reader = RowReader(
+                path, name=name, revision=revision, split=heldout_split, split_setting="heldout_split"
+            )
         self.num_heldout = num_heldout
         self.seed = seed
         self.prompt_column, self.answer_column, self.task_column = prompt_column, answer_column, task_column

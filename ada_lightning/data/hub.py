@@ -26,7 +26,8 @@ def read_dataset(
     datasets.disable_progress_bars()
     what = f"{path} (name={name}, split={split})" if name else f"{path} (split={split})"
     try:
-        dataset = _saved(Path(path), split) or datasets.load_dataset(path, name, revision=revision, split=split)
+        if (dataset := _saved(Path(path), split)) is None:  # one without rows is false
+            dataset = datasets.load_dataset(path, name, revision=revision, split=split)
         if columns is not None:
             dataset = dataset.select_columns([column for column in dataset.column_names if column in columns])
         tables = dataset.with_format("arrow").iter(ROWS_AT_ONCE)

@@ -108,7 +108,9 @@ class PromptBuilder:
         value = last_turn if name is None else self._answer_column(columns, name, reason)
         if isinstance(value, str):
             return _matched(self.answer_pattern, value, "answer_pattern", reason)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+        is_number = (isinstance(value, int) and not isinstance(value, bool)) or (
+            isinstance(value, float) and math.isfinite(value)
+        )
         if is_number or not self.needs_answer:
             return value
         if name is None:

@@ -29,12 +29,21 @@ class RowReader:
         name: configuration of a data set of the hub or a folder; None for its only or default one.
         revision: branch, tag or commit on the hub; None for the newest.
         split: of the hub or a folder.
+        split_setting: what a message calls it.
 
     Raises:
         ValueError: no path, or a setting that files do not have.
     """
 
-    def __init__(self, path: str | Path | Sequence[str], *, name: str | None, revision: str | None, split: str) -> None:
+    def __init__(
+        self,
+        path: str | Path | Sequence[str],
+        *,
+        name: str | None,
+        revision: str | None,
+        split: str,
+        split_setting: str = "split",
+    ) -> None:
         paths = [str(path)] if isinstance(path, (str, Path)) else [str(item) for item in path]
         if not paths or "" in paths:
             raise ValueError(f"data.source.path is empty; name a data set of the hub, a folder or files; got {path!r}")
@@ -42,7 +51,7 @@ class RowReader:
         self.name, self.revision, self.split = name, revision, split
         self.is_files = len(self.paths) > 1 or _names_files(self.paths[0])
         if self.is_files:
-            for setting, value in (("name", name), ("revision", revision), ("split", split)):
+            for setting, value in (("name", name), ("revision", revision), (split_setting, split)):
                 if value not in (None, "train"):
                     raise ValueError(
                         f"data.source.{setting} = {value!r} belongs to data sets of the hub and to folders, and "

@@ -52,7 +52,7 @@ def _parquet_batches(path: Path, columns: Collection[str] | None) -> Iterator[An
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(path) as file:
-        yield from file.iter_batches(ROWS_AT_ONCE, columns=_present(file.schema_arrow, columns))
+        yield from file.iter_batches(ROWS_AT_ONCE, columns=_present(file.schema_arrow, columns, path))
 
 
 def _arrow_batches(path: Path, columns: Collection[str] | None) -> Iterator[Any]:
@@ -64,8 +64,10 @@ def _arrow_batches(path: Path, columns: Collection[str] | None) -> Iterator[Any]
         reader = pyarrow.ipc.open_file(file) if is_file else pyarrow.ipc.open_stream(file)
         batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
         for batch in batches:
-            yield batch.select(_present(batch.schema, columns))
+            yield batch.select(_present(batch.schema, columns, path))
 
 
-def _present(schema: Any, columns: Collection[str] | None) -> list[str]:
+def _present(schema: Any, columns: Collection[str] | None, path: Path) -> list[str]:
+    if len(set(schema.names)) < len(schema.names):
+        raise ValueError(f"{path}: every column needs a name of its own; found {', '.join(schema.names)}")
     return [name for name in schema.names if columns is None or name in columns]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,9 +99,11 @@ def read_csv(path: Path) -> Iterator[Row]:
     with _opened(path, newline="") as file:
         reader = csv.reader(file, delimiter="\t" if ".tsv" in path.suffixes else ",", strict=True)
         try:
-            names = next(reader, [])
+            names = next(filter(None, reader), [])  # behind blank lines
             if len(set(names)) < len(names) or "" in names:
-                raise ValueError(f"{path}, line 1: every column needs a name of its own; found {', '.join(names)}")
+                raise ValueError(
+                    f"{path}, line {reader.line_num}: every column needs a name of its own; found {', '.join(names)}"
+                )
             start = reader.line_num + 1
             for fields in reader:
                 where, start = f"{path}, line {start}", reader.line_num + 1
@@ -123,7 +126,7 @@ def _opened(path: Path, newline: str = "\n") -> Iterator[TextIO]:
             yield file
     except UnicodeDecodeError as error:
         raise ValueError(_not_utf8(path, opener)) from error
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"cannot read prompts from {path} ({path.absolute()}): {error}") from error
 
 
@@ -154,6 +157,8 @@ def _parsed(line: str, where: str) -> Row:
         return where, _as_object(json.loads(line), where)
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}: not valid JSON at column {error.colno}: {error.msg}") from error
+    except RecursionError as error:
+        raise ValueError(f"{where}: objects and lists stand too deep in each other to be read") from error
 
 
 def _as_object(value: Any, where: str) -> dict[str, Any]:

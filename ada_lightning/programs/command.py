@@ -22,9 +22,13 @@ def own_command() -> str:
     """Command line of this job, without what names the run and says how to resume; empty where Hydra made none."""
     if not HydraConfig.initialized():
         return ""
-    job = HydraConfig.get()
-    added = [source.path for source in job.runtime.config_sources if source.provider == "command-line"]
-    return without_session([*(f"--config-dir={folder}" for folder in added), *job.overrides.task])
+    return without_session([*added_folders(), *HydraConfig.get().overrides.task])
+
+
+def added_folders() -> list[str]:
+    """Return ``--config-dir=<folder>`` of this job, where its configuration had one."""
+    sources = HydraConfig.get().runtime.config_sources
+    return [f"--config-dir={source.path}" for source in sources if source.provider == "command-line"]
 
 
 def without_session(arguments: Sequence[str]) -> str:

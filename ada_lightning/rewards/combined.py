@@ -7,7 +7,8 @@ from typing import Any
 
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Reward
-from ada_lightning.core.records import Prompt
+from ada_lightning.core.records import Completion, Prompt
+from ada_lightning.rewards.verdict_cache import judged_part
 
 
 class CombinedReward:
@@ -29,6 +30,10 @@ class CombinedReward:
     def cacheable(self) -> bool:
         """Whether all parts are."""
         return all(getattr(reward, "cacheable", True) for reward in self.parts.values())
+
+    def cache_key(self, completion: Completion) -> str:
+        """Name what is judged: what each of the parts judges, length too where one of them does."""
+        return repr([judged_part(reward, completion) for reward in self.parts.values()])
 
     def check(self) -> None:
         """Let every part check itself.

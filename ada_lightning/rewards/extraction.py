@@ -13,17 +13,31 @@ MINUS_SIGNS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0
 """Characters that models write for a minus: the mathematical minus, the en dash, small and full-width hyphens."""
 
 _NUMBER = re.compile(
-    r"(?:(?<![\w)\]}.])[-+])?"  # a sign after a digit, letter or closing bracket is an operator: 5-3
+    # A sign after a digit, letter or closing bracket is an operator: 5-3. One before a currency is the number's: -$20.
+    r"(?:(?<![\w)\]}.])[-+](?:\\?[$\u20ac\u00a3\u00a5])?)?"
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?<![0-9.])(?=\.[0-9]))"
     r"(?:\.[0-9]+)?"
     r"(?:[eE][-+]?[0-9]{1,3}(?![0-9A-Za-z]))?"
 )
+_SIGN = r"(?<![\w)\]}.])[-+]"
 _FRACTION = r"(?:(?<![\w)\]}.])[-+])?\\[dt]?frac\s*\{-?[0-9]{1,40}\}\s*\{[0-9]{1,40}\}"
 _PER_CENT = r"(?:\s?\\?%|\s(?:per ?cent)\b)?"
 _RECURRING = r"(?:(?<![\w)\]}.])[-+])?[0-9]*\.[0-9]*\\(?:overline|bar)\s*\{[0-9]{1,40}\}"
-_QUANTITY = re.compile(
-    rf"(?:{_FRACTION}|{_RECURRING}|{_NUMBER.pattern}(?:\s?/\s?[0-9]{{1,40}}(?![0-9]|\.[0-9]|\s?/))?){_PER_CENT}"
-)
+_RATIO = r"\s?/\s?[0-9]{1,40}(?![0-9]|\.[0-9]|\s?/)"
+_WHOLE = rf"(?:{_SIGN})?(?<![\w.^])[0-9]{{1,40}}"
+_MIXED = rf"{_WHOLE}(?:\s*\\[dt]?frac\s*\{{[0-9]{{1,40}}\}}\s*\{{[0-9]{{1,40}}\}}|\s[0-9]{{1,40}}{_RATIO})"
+_POWER = r"(?:\s*\\times\s*10)?\s?\^\s?(?:\{\s?[-+]?[0-9]{1,40}\s?\}|[-+]?[0-9]{1,40})"
+_QUANTITY = re.compile(rf"(?:{_MIXED}|{_FRACTION}|{_RECURRING}|{_NUMBER.pattern}(?:{_RATIO}|{_POWER})?){_PER_CENT}")
+_SPELLINGS = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"(?<=[0-9])(?:\{,\}|,\\!|\\[,;!]|[\u00a0\u2009\u202f])(?=[0-9]{3}(?![0-9]))", ","),
+        (r"\\([dt]?)frac\s*([0-9])\s*([0-9])(?![0-9])", r"\\frac{\2}{\3}"),
+        (r"(?<=[0-9])\s*(?:[xX\u00d7*]|\\cdot)\s*(?=10\s?\^)", r" \\times "),
+        (r"(?<=[A-Za-z}])\s?\^\s?(?:\{[-+]?[0-9]{1,3}\}|[-+]?[0-9]{1,3})", ""),  # of a unit or a variable
+    )
+]
+"""What is written in several ways, and the one that :data:`_QUANTITY` reads."""
 _BOXED_EVENTS = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
 
 
@@ -73,25 +87,36 @@ class LastNumber:
     def __call__(self, text: str) -> str | None:
         """Return the last number."""
         numbers = _NUMBER.findall(text.translate(MINUS_SIGNS))
-        return numbers[-1].replace(",", "").lstrip("+") if numbers else None
+        return _plain(numbers[-1]) if numbers else None
 
 
 class LastQuantity:
     r"""The last number of the text with what belongs to its value; None where there is no digit.
 
-    As :class:`LastNumber`, but a ratio (``3/4``, ``\frac{3}{4}``) is one number and not two, as is a recurring
-    decimal (``0.1\overline{6}``), a per cent sign stays, and commas may stand in braces as LaTeX has them. For
-    rewards that read such numbers.
+    As :class:`LastNumber`, but a ratio (``3/4``, ``\frac{3}{4}``) is one number and not two, as are a mixed number
+    (``2 1/2``), one with a power (``3 \times 10^4``) and a recurring decimal (``0.1\overline{6}``), a per cent sign
+    stays, what stands behind a unit's or variable's ``^`` is none, and commas may stand in braces as LaTeX has them.
+    For rewards that read such numbers.
 
     Example:
         >>> LastQuantity()("that is 3/4, or 75 %, of 1{,}000."), LastQuantity()("so 75\\%"), LastQuantity()("is 1/2.")
         ('1000', '75\\%', '1/2')
+        >>> LastQuantity()("2 1/2 hours"), LastQuantity()(r"3 \times 10^4"), LastQuantity()("5 m^2")
+        ('2 1/2', '3 \\times 10^4', '5')
     """
 
     def __call__(self, text: str) -> str | None:
         """Return the last number, ratio or percentage."""
-        found = _QUANTITY.findall(text.translate(MINUS_SIGNS).replace("{,}", ","))
-        return found[-1].replace(",", "").lstrip("+") if found else None
+        text = text.translate(MINUS_SIGNS)
+        for pattern, spelling in _SPELLINGS:
+            text = pattern.sub(spelling, text)
+        found = _QUANTITY.findall(text)
+        return _plain(found[-1]) if found else None
+
+
+def _plain(number: str) -> str:
+    """Leave out commas, a plus, and a currency behind the sign."""
+    return re.sub(r"^([-+])\\?[$\u20ac\u00a3\u00a5]", r"\1", number.replace(",", "")).lstrip("+")
 
 
 class TaggedAnswer:

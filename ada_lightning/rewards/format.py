@@ -11,7 +11,8 @@ class FormatReward:
     r"""1.0 where the whole response matches a regular expression, else 0.0; surrounding white space does not count.
 
     ``.`` matches line ends too. A pattern that looks for something anywhere begins and ends with ``.*``. One that
-    backtracks without end on some text runs into the pool's time limit, and that response has a failed grade.
+    backtracks without end on some text runs into the pool's time limit, and where it does so twice that response
+    is worth 0.
 
     Args:
         pattern: in the syntax of Python's ``re``.

@@ -58,8 +58,8 @@ class MathReward:
     degree 64, more than 400 parts, two seconds of computing) equals only what is written alike and is worth 0
     otherwise. A failed grade would be the other choice, but it takes a response out of its prompt's pool: a policy
     could learn to be ungradable where it is wrong. And a right answer to a gold that people wrote down is never of that
-    size. For the same reason an answer that makes the algebra raise is wrong; only the pool's time limit ends in a
-    failed grade.
+    size. For the same reason an answer that makes the algebra raise is wrong, and so is one that runs twice into
+    the pool's time limit.
 
     Args:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.

@@ -9,7 +9,8 @@ from ada_lightning.rewards.latex.text import split
 
 _EQUALS = frozenset("=")
 _NAME = re.compile(
-    r"(?:[A-Za-z]|\\(?!text)[a-zA-Z]+)(?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]+\}))?(?:\([A-Za-z](?:,\s*[A-Za-z])*\))?'?"
+    r"(?:[A-Za-z]|\\(?!text)[a-zA-Z]+)(?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]+\}))?(?:\^\{-1\})?"
+    r"(?:\([A-Za-z](?:,\s*[A-Za-z])*\))?'?"
     r"|\(?[A-Za-z](?:,\s*[A-Za-z])+\)?|\\text\s*\{[A-Za-z ]+\}|[A-Za-z]{3,}(?: [A-Za-z]+)*"
 )
 _DENIAL = re.compile(

@@ -52,7 +52,7 @@ class Answer:
         if self.kind == "words":
             return words(self.text)
         if self.kind == "time":
-            return re.sub(r"[\s.]|^0(?=[0-9])", "", words(self.text))
+            return re.sub(r"[\s.{}]|^0(?=[0-9])", "", words(self.text))
         if self.items:
             keys = [item.key() for item in self.items]
             if self.kind in ("list", "set", "union"):

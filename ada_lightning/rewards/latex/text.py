@@ -50,6 +50,7 @@ _REPLACEMENTS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"^(\*\*|__|\*|_|`)(?![*_`])(.+)(?<![*_`])\1$", r"\2"),  # Markdown
+        (r"\\\\\s*\[\s*-?[0-9.]+\s*(?:pt|ex|em|mm|cm|in)\s*\]", r"\\\\"),  # room between rows
         (r"\\(?:textcolor|colorbox)\s*\{[a-zA-Z!0-9]*\}\s*" + _GROUP, r"\1"),
         (r"\\color\s*\{[a-zA-Z!0-9]*\}|\\color\s+[a-z]+(?![a-z])", ""),
         (r"\\(?:underline|uline|fbox|framebox|boldsymbol|bm|bold|emph|mathsf|mathtt|texttt)\s*" + _GROUP, r"\1"),

@@ -115,3 +115,24 @@ def test_the_run_folder_says_how_each_alarm_stands(tmp_path):
 def test_bounds_that_mean_nothing_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         AlarmBound(**options)
+
+
+def test_after_a_resume_the_file_says_how_alarms_stood_at_the_checkpoint(tmp_path):
+    """Raised behind it, by a learning rate that the resume lowers: that step will not come again."""
+    bounds = {"flat": AlarmBound("x", low=0.5, num_steps=1), "old": AlarmBound("y", low=0.5, num_steps=1)}
+    alarms = Alarms(bounds=bounds, run_dir=tmp_path)
+    trainer, policy = make_run()
+    step(alarms, trainer, policy, x=1.0, y=0.1)
+    checkpoint = alarms.state_dict()
+    step(alarms, trainer, policy, x=0.1, y=0.1)
+    assert "x = 0.1" in json.loads((tmp_path / "alarms.json").read_text())["flat"]
+    resumed = Alarms(bounds=bounds, run_dir=tmp_path)
+    resumed.load_state_dict(checkpoint)
+    resumed.on_train_start(trainer, policy)
+    stands = json.loads((tmp_path / "alarms.json").read_text())
+    assert (stands["flat"], "y = 0.1" in stands["old"]) == ("over", True)
+
+
+def test_a_run_without_alarms_has_no_file_of_them(tmp_path):
+    Alarms(bounds={}, run_dir=tmp_path).on_train_start(*make_run())
+    assert not (tmp_path / "alarms.json").exists()

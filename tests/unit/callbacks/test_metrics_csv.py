@@ -50,17 +50,16 @@ def test_new_column_is_empty_in_older_rows_and_not_a_number_survives(logger):
     assert math.isnan(second['odd, "name"'])
 
 
-@pytest.mark.parametrize(("drop", "kept"), [(False, {"a": 3.0}), (True, {})])
-def test_resume_drops_the_steps_it_repeats(tmp_path, logger, drop, kept):
-    """By what it logs first; or, told the checkpoint's own step, with nothing left of later ones."""
+def test_resume_drops_the_steps_it_repeats_but_for_the_evaluation_before_the_first(tmp_path, logger):
     for step in range(6):
-        logger.log_metrics({"a": float(step)}, step=step)
+        logger.log_metrics({"eval/avg_at_4": 0.1 * step, "eval_average/avg_at_4": 0.5}, step=step)
+        logger.log_metrics({"a": float(step), "alarm/x": 1.0}, step=step)
     resumed = MetricsCsv(run_dir=tmp_path)
-    if drop:
-        resumed.drop_after(2)
-    resumed.log_metrics({"b": 7.0}, step=3)
-    assert [row["step"] for row in read_metrics(resumed.path)] == [0, 1, 2, 3]
-    assert read_metrics(resumed.path)[3] == {"step": 3, "b": 7.0} | kept
+    resumed.log_metrics({"a": 7.0, "b": 7.0}, step=3)
+    rows = read_metrics(resumed.path)
+    assert [row["step"] for row in rows] == [0, 1, 2, 3]
+    assert rows[3] == {"step": 3, "eval/avg_at_4": 0.3, "eval_average/avg_at_4": 0.5, "a": 7.0, "b": 7.0}
+    assert rows[2]["alarm/x"] == 1.0
 
 
 def test_line_cut_off_by_a_kill_is_ignored_and_then_replaced(tmp_path, logger):

@@ -89,6 +89,23 @@ def test_figures_go_out_at_once_and_a_file_once_a_version_also_after_a_resume(tm
     assert resumed.told == [("open", {}, True), ("metrics", {"a": 4.0}, 5), ("close", True)]
 
 
+@pytest.mark.parametrize("heals", ["before the end", "before a resume"])
+def test_a_file_that_could_not_be_sent_is_tried_again_at_the_end_and_after_a_resume_and_not_every_step(tmp_path, heals):
+    tracker = recorder(tmp_path, fails=("picture",))
+    for name in ("curves.png", "sampling.png"):
+        (tmp_path / name).write_bytes(b"1")
+    for step in range(3):
+        tracker.log_metrics({}, step=step)
+    if heals == "before the end":
+        tracker.fails = ()
+    tracker.finalize("failed")
+    sent = [what for what in tracker.told if what[0] == "picture"]
+    assert len(sent) == 2 * (heals == "before the end")
+    resumed = recorder(tmp_path)
+    resumed.log_metrics({}, step=3)
+    assert len(sent) + len([what for what in resumed.told if what[0] == "picture"]) == 2
+
+
 @pytest.mark.parametrize("fails", ["open", "metrics", "picture", "close"])
 def test_a_tool_that_fails_is_warned_of_once_and_stops_nothing(tmp_path, fit, caplog, capsys, fails):
     tracker = recorder(tmp_path, fails=(fails,))
@@ -123,7 +140,6 @@ def test_a_long_table_is_cut(tmp_path, monkeypatch):
     [
         ("csv", ["csv"]),
         ("mlflow", ["csv", "mlflow"]),
-        ("default", ["csv", "mlflow"]),
         ("[csv,tensorboard]", ["csv", "tensorboard"]),
         ("[csv,mlflow]", ["csv", "mlflow"]),
         ("[wandb,trackio,tensorboard,mlflow]", ["csv", "wandb", "trackio", "tensorboard", "mlflow"]),

@@ -299,6 +299,37 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "a.csv").write_text("prompt,answer\na,1\nb,2,3\n")
     with pytest.raises(ValueError, match=r"a\.csv, line 3: 3 fields for 2 columns"):
         source(str(tmp_path / "a.csv")).check()
+    (tmp_path / "deep.jsonl").write_text('{"prompt": ' + "[" * 100_000)
+    with pytest.raises(ValueError, match=r"deep\.jsonl, line 1: .* too deep"):
+        source(str(tmp_path / "deep.jsonl")).check()
+    whole = gzip.compress(json.dumps({"prompt": "a" * 999, "answer": "b"}).encode() * 99)
+    (tmp_path / "b.jsonl.gz").write_bytes(whole[:40] + b"\xff" * 20 + whole[60:])
+    with pytest.raises(ValueError, match=r"cannot read prompts from .*b\.jsonl\.gz"):
+        source(str(tmp_path / "b.jsonl.gz")).check()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_two_columns_of_one_name_are_refused(tmp_path, ending):
+    table = pa.Table.from_arrays([pa.array(["q"]), pa.array(["1"]), pa.array(["2"])], ["prompt", "answer", "answer"])
+    path = tmp_path / f"a.{ending}"
+    if ending == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    with pytest.raises(ValueError, match="every column needs a name of its own; found prompt, answer, answer"):
+        source(str(path)).check()
+
+
+def test_a_csv_file_may_begin_with_blank_lines(tmp_path):
+    (tmp_path / "a.csv").write_text("\n\nprompt,answer\na,1\n")
+    assert contents(source(str(tmp_path / "a.csv")).train_prompts()) == ["a"]
+
+
+@pytest.mark.parametrize(("answer", "is_usable"), [(10**400, True), (float("inf"), False), (float("nan"), False)])
+def test_numbers_that_are_answers(tmp_path, answer, is_usable):
+    made = source(jsonl(tmp_path / "a.jsonl", [{"prompt": "a", "answer": 1}, {"prompt": "b", "answer": answer}]))
+    assert len(made.train_prompts()) == 1 + is_usable
 
 
 @pytest.mark.parametrize(
@@ -307,6 +338,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         ({"path": []}, "data.source.path is empty"),
         ({"split": "test"}, "data.source.split = 'test' belongs to data sets of the hub.*a.jsonl is a file"),
         ({"revision": "main"}, "data.source.revision = 'main' belongs to"),
+        ({"heldout_split": "test", "num_heldout": 1}, "data.source.heldout_split = 'test' belongs to data sets"),
         ({"heldout_split": "test", "num_heldout": 0}, "heldout_split = 'test' is given but num_heldout is 0"),
         ({"heldout_path": "b", "num_heldout": 0}, "heldout_path = 'b' is given but num_heldout is 0"),
         ({"num_heldout": -1}, "num_heldout must be at least 0; got -1"),

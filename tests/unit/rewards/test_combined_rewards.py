@@ -138,6 +138,10 @@ def test_equal_texts_of_other_lengths_are_other_responses_to_the_cache():
     cache.put(cache.key(PROMPT, Completion("12", num_tokens=100)), Grade(1.0))
     assert cache.get(cache.key(PROMPT, Completion("12", num_tokens=20000))) is None
     assert cache.get(cache.key(PROMPT, Completion("12", num_tokens=200))) is not None  # neither costs anything
+    within = VerdictCache(WeightedReward({"all": {"reward": overlong(), "weight": 1.0}}), size=10)
+    within.put(within.key(PROMPT, Completion("12", num_tokens=100)), Grade(1.0))
+    assert within.get(within.key(PROMPT, Completion("12", num_tokens=20000))) is None
+    assert within.get(within.key(PROMPT, Completion("12", num_tokens=200))) is not None
     of_texts = overlong(ANYTHING, max_tokens=10)
     assert of_texts.cache_key(Completion("a", num_tokens=1)) != of_texts.cache_key(Completion("b", num_tokens=1))
 

@@ -94,7 +94,10 @@ THINNED = ["+experiment=ada", "selection=thinned"]
         ([*THINNED, "loss=flowrl", "loss/reduction=constant"], "FlowRlLoss trains on prompts whose rewards are all"),
         ([*THINNED, "loss/reduction=token_mean"], "TokenMeanReduction would divide by what is left"),
         ([*THINNED, "loss/reduction=response_mean"], "ResponseMeanReduction would divide by what is left"),
-        (["+experiment=pruning", "loss.kl_coef=0.01"], "PruningSelection leaves out responses by chance"),
+        (
+            ["+experiment=pruning", "sampler=uniform", "loss.kl_coef=0.01"],
+            "PruningSelection leaves out responses by chance",
+        ),
     ],
 )
 def test_what_thinning_does_not_go_with_is_refused(overrides, said):
