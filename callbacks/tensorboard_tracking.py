@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.run.flat import flat
+from ada_lightning.run.metrics_file import read_metrics
 
 from .response_log import shown_slots
 from .tracker import Tracker
@@ -101,6 +102,11 @@ class TensorBoardTracking(Tracker):
                 file: Any = self._writer.file_writer
                 for summary in hparams(values, {}):  # add_hparams would make a second run of it
                     file.add_summary(summary)
+            if self._is_resumed:  # an evaluation before the checkpoint has the first repeated step's number
+                rows = read_metrics(self.run_dir.metrics_csv)
+                for name, value in next((row for row in rows if row["step"] == step), {}).items():
+                    if name.startswith("eval"):
+                        self._writer.add_scalar(name, value, step)
         return self._writer
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from functools import partial
 
 import pytest
 
@@ -78,6 +79,26 @@ def test_tensorboard(track, capsys):
     start = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
     assert b"sampler.k_pos" in start
     assert b"balance" in start
+
+
+@needs("tensorboard")
+def test_the_evaluation_at_which_a_run_had_ended_stays_where_it_goes_on(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for first, last in ((0, 3), (3, 5)):
+        loggers = [make(run_dir=tmp_path) for make in (MetricsCsv, partial(TensorBoardTracking, run_name="mine"))]
+        loggers[1].log_hyperparams(SETTINGS)
+        for step in range(first, last):
+            for logger in loggers:
+                logger.log_metrics({"train/loss": 1.0 + step}, step=step)
+        for logger in loggers:
+            logger.log_metrics({"eval/avg_at_4": 0.1 * last}, step=last)
+            logger.finalize("success")
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    found = [(event.step, event.value) for event in events.Scalars("eval/avg_at_4")]
+    assert found == [(3, pytest.approx(0.3)), (5, pytest.approx(0.5))]
+    assert [event.step for event in events.Scalars("train/loss")] == [0, 1, 2, 3, 4]
 
 
 @needs("wandb")
