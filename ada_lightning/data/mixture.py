@@ -37,7 +37,8 @@ class MixtureSource:
         seed: of the draw of prompts that occur once more.
 
     Raises:
-        ValueError: no source to train on, a weight that is negative or no number, or something else than the two keys.
+        ValueError: no source to train on, a weight that is negative or no number, something else than the two keys, or
+            a mixture within a mixture.
     """
 
     def __init__(self, sources: Mapping[str, Mapping[str, Any]], *, seed: int) -> None:
@@ -54,6 +55,11 @@ class MixtureSource:
             weight = entry.get("weight", 1.0)
             if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
                 raise ValueError(f"data.source.sources.{name}.weight must be a number of at least 0; got {weight!r}")
+            if isinstance(entry["source"], MixtureSource):
+                raise ValueError(
+                    f"data.source.sources.{name} is a mixture itself, whose weights would count for nothing; name its "
+                    f"sources here, each with its weight times that of {name}"
+                )
             self.sources[str(name)] = entry["source"]
             self.weights[str(name)] = float(weight)
         if not any(self.weights.values()):

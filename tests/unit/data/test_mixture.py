@@ -118,6 +118,12 @@ def test_impossible_mixtures_are_refused_at_construction(sources, message):
         MixtureSource(sources, seed=0)
 
 
+def test_a_mixture_within_a_mixture_is_refused():
+    within = MixtureSource({"a": {"source": object(), "weight": 3}, "b": {"source": object()}}, seed=0)
+    with pytest.raises(ValueError, match=r"data\.source\.sources\.c is a mixture itself.* its weight times that of c"):
+        MixtureSource({"c": {"source": within}}, seed=0)
+
+
 def test_an_error_of_a_source_names_it(make, tmp_path):
     mixture = make(a=(0, 3, 0, 1), b=(0, 3, 0, 1))
     (tmp_path / "b.jsonl").write_text("{")
