@@ -31,5 +31,5 @@ def test_it_is_found_beside_this_one_whatever_the_sets_are_called(finished, sets
 def test_one_of_other_sets_is_none(finished):
     finish, find = finished
     finish("math-500")
-    with pytest.raises(ValueError, match="no finished evaluation at .*weak-heldout; finished ones: .*weak-math-500"):
+    with pytest.raises(ValueError, match=r"no finished evaluation at .*weak-heldout; finished ones: .*weak-math-500"):
         find("strong-heldout")
