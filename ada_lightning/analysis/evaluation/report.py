@@ -95,8 +95,9 @@ def find_evaluation(name: str, beside: Path) -> Path:
         label = resolve_checkpoint(name).label
     except ValueError as error:
         raise ValueError(f"compare={name} is no evaluation's folder and no checkpoint: {error}") from error
-    ends = [beside.name[place:] for place, letter in enumerate(beside.name) if letter == "-"]  # sets may have one, too
-    candidates = [beside.parent / f"{label}{end}" for end in ends]
+    words = beside.name.split("-")
+    ends = ["-".join(words[place:]) for place in range(min(1, len(words) - 1), len(words))]  # sets may have a dash, too
+    candidates = [beside.parent / f"{label}-{end}" for end in ends]
     found = next((folder for folder in candidates if (folder / "results.json").exists()), None)
     if found is None:
         finished = ", ".join(sorted(str(file.parent) for file in beside.parent.glob("*/results.json")))

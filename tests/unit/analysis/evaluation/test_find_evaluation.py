@@ -28,6 +28,14 @@ def test_it_is_found_beside_this_one_whatever_the_sets_are_called(finished, sets
     assert find(f"a-strong-one-{sets}").name == f"weak-{sets}"
 
 
+def test_a_folder_without_a_dash_is_taken_for_its_sets(finished):
+    finish, find = finished
+    finish("mine")
+    assert find("mine").name == "weak-mine"
+    with pytest.raises(ValueError, match=r"no finished evaluation at .*weak-other; finished ones: .*weak-mine"):
+        find("other")
+
+
 def test_one_of_other_sets_is_none(finished):
     finish, find = finished
     finish("math-500")
