@@ -16,13 +16,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.adapters.reductions import RULES as REDUCTIONS
 from ada_lightning.adapters.reductions import Reduction
-from ada_lightning.config.advantage import WITHIN
 from ada_lightning.config.composition import composed
 from ada_lightning.config.folder import CONFIG_DIR
 from ada_lightning.config.keys import accepted_keys, unknown_key, unknown_keys
 from ada_lightning.config.method_rules import METHOD_RULES, PARTS
 from ada_lightning.config.problems import ConfigError, distinct, interpolation_errors, missing_values
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.setup import ADVANTAGES, Setup
 from ada_lightning.config.values import value_errors
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import Advantage, Selection, Trait
@@ -55,7 +54,7 @@ class ComposedMethod:
     @property
     def max_kept(self) -> int:
         """Most responses of one prompt that train in a step."""
-        selection = getattr(self.method.selection, "selection", self.method.selection)
+        selection = self.method.selection.within
         most = int(getattr(selection, "group_size", 0) or 2 * getattr(selection, "max_per_class", 0))
         return most or self.method.sampler.most_per_prompt
 
@@ -226,7 +225,7 @@ def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
             f"{experiment}: KlHistory forgets by how far the policy has moved on earlier responses, which a loop "
             "outside does not hand over; use estimator='beta_history'"
         )
-    for key in (key for key in WITHIN if run.is_a(key, ComparesWithInitial)):
+    for key in (key for key in ADVANTAGES if run.is_a(key, ComparesWithInitial)):
         yield (
             f"{experiment}: {_name(run, key)} compares with the initial policy's log-probabilities, which a "
             "loop outside does not hand over; use another advantage"
@@ -255,9 +254,9 @@ def _needs(run: Setup) -> Iterator[str]:
     from ada_lightning.methods.selection import BanditSelection
 
     component: Any = getattr(run.part("refill"), "component", "")
-    if component or any(run.is_a(key, GdpoAdvantage) for key in WITHIN):
+    if component or any(run.is_a(key, GdpoAdvantage) for key in ADVANTAGES):
         yield "components"
-    is_novelty = any(run.is_a(key, NoveltyAdvantage) for key in WITHIN)
+    is_novelty = any(run.is_a(key, NoveltyAdvantage) for key in ADVANTAGES)
     if is_novelty or run.is_a("selection", BanditSelection):
         yield "logprobs"
     if Trait.READS_ANSWERS in run.part("sampler").traits:

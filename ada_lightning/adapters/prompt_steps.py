@@ -92,7 +92,7 @@ def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
         yield f"{name} chooses prompts ({type(method.curriculum).__name__}), and {way_out}"
     if not sampler.plans_nothing or sampler.budget_per_step or _learns(sampler):
         yield f"{name}: {type(sampler).__name__} divides a step among its prompts, or learns of them, and {way_out}"
-    for part in (sampler, getattr(selection, "selection", selection)):
+    for part in (sampler, selection.within):
         if isinstance(part, FirstVisitSampler | SeenSelection):
             yield f"{name}: {type(part).__name__} goes by whether a prompt came before, and {way_out}"
     if type(selection).select_all is not Selection.select_all or composed.needs_metrics:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ada_lightning.analysis.statement.rules import rule_alone
-from ada_lightning.config.setup import SELECTIONS, Setup
+from ada_lightning.config.setup import ADVANTAGES, SELECTIONS, Setup
 from ada_lightning.core.protocols import Advantage, Sampler, Trait
 from ada_lightning.methods.advantages import ExactAdvantage, GdpoAdvantage, StratifiedAdvantage
 from ada_lightning.methods.objectives.support import UnsupportedObjectiveError, check_supported
@@ -16,8 +16,6 @@ from ada_lightning.methods.selection import PositivesSelection, ResolvedSelectio
 from ada_lightning.rewards.overlong import OverlongReward
 from ada_lightning.rewards.weighted import WeightedReward
 
-WITHIN = ("advantage", "advantage.advantage")
-"""The advantage, and the one that whitening is given."""
 TWO_CLASSES = (ExactAdvantage, StratifiedAdvantage)
 """Estimators that are for rewards of 0 and 1, and weigh one class of kept responses against the other."""
 _WITHOUT_COMPONENTS = ("exact_match", "format", "math", "numeric", "reasoning_gym")
@@ -35,7 +33,7 @@ def objective_errors(run: Setup) -> Iterator[str]:
 
 def component_errors(run: Setup) -> Iterator[str]:
     """GDPO normalises each component of a reward by itself."""
-    key = next((key for key in WITHIN if run.is_a(key, GdpoAdvantage)), "")
+    key = next((key for key in ADVANTAGES if run.is_a(key, GdpoAdvantage)), "")
     if not key:
         return
     reward = run.kind("reward.reward")
@@ -86,7 +84,7 @@ def _partial_credit(run: Setup) -> tuple[str, str]:
 
 def contrast_errors(run: Setup) -> Iterator[str]:
     """Advantages that compare the responses of a group do not go with positives alone."""
-    for key in WITHIN if any(run.is_a(key, PositivesSelection) for key in SELECTIONS) else ():
+    for key in ADVANTAGES if any(run.is_a(part, PositivesSelection) for part in SELECTIONS) else ():
         if run.has(key, Trait.COMPARES_KEPT, Trait.NEEDS_BOTH_CLASSES):
             yield (
                 f"selection: PositivesSelection keeps no negative, and {key} = {run.name(key)} compares the kept "
@@ -101,8 +99,7 @@ def group_errors(run: Setup) -> Iterator[str]:
         return
     drawn = "group_size" if isinstance(sampler, UniformSampler) else "n_max"
     num_drawn = getattr(sampler, drawn, None)
-    # "selection" of a selection: of one that drops whole groups
-    num_kept = getattr(getattr(selection, "selection", selection), "group_size", None)
+    num_kept = getattr(getattr(selection, "within", None), "group_size", None)  # None: it could not be made
     traits = advantage.traits
     # One response that is kept of a rule that needs both classes is what class_errors looks at.
     is_left = num_kept == 1 and Trait.NEEDS_BOTH_CLASSES in traits

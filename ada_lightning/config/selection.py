@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ada_lightning.config.advantage import WITHIN
-from ada_lightning.config.setup import SELECTIONS, Setup
+from ada_lightning.config.setup import ADVANTAGES, SELECTIONS, Setup
 from ada_lightning.core.protocols import Trait
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
 from ada_lightning.methods.refill import NoRefill
@@ -36,13 +35,13 @@ def selection_errors(run: Setup) -> Iterator[str]:
 
 def _advantage_errors(run: Setup, key: str) -> Iterator[str]:
     """What ranks responses knows their advantage over the whole pool, and may keep one class of a pool alone."""
-    for part in WITHIN if run.has(key, Trait.RANKS_BY_ADVANTAGE) else ():
+    for part in ADVANTAGES if run.has(key, Trait.RANKS_BY_ADVANTAGE) else ():
         if run.has(part, Trait.COMPARES_KEPT):
             yield (
                 f"{key}: {run.name(key)} takes advantages over the whole pool, and {part} = {run.name(part)} compares "
                 "with what was kept of it; use advantage=official, with advantage.normalize_std=true for GRPO's"
             )
-    for part in WITHIN if run.has(key, Trait.MAY_DROP_A_CLASS) else ():
+    for part in ADVANTAGES if run.has(key, Trait.MAY_DROP_A_CLASS) else ():
         if run.has(part, Trait.NEEDS_BOTH_CLASSES):  # nothing would make up for the pull that is gone
             yield (
                 f"{key}: {run.name(key)} may drop all positives or all negatives of a pool that has both, and "

@@ -15,6 +15,8 @@ from ada_lightning.config.keys import locate
 from ada_lightning.config.problems import component_message, origin
 from ada_lightning.core.protocols import Part, Trait
 
+ADVANTAGES = ("advantage", "advantage.advantage")
+"""The advantage, and the one that whitening is given."""
 SELECTIONS = ("selection", "selection.selection")
 """The selection, and the one that is asked for what is left where whole pools are dropped first."""
 

@@ -86,8 +86,7 @@ def describe_update(
 def choice_lines(sampler: Sampler, selection: Selection, reduction: LossReduction) -> Iterator[str]:
     """What sampler and selection say of themselves, and what a denominator makes of pruning."""
     yield from (line for line in (sampler.bend(), selection.bend()) if line)
-    within = getattr(selection, "selection", selection)  # of one that drops whole pools first
-    traits = sampler.traits | selection.traits | within.traits
+    traits = sampler.traits | selection.traits | selection.within.traits
     prunes_responses = bool(traits & {Trait.PRUNES_RESPONSES, Trait.LEAVES_OUT_PROMPTS})
     # A prompt that is left out as a whole still counts among the prompts of a mean over prompts.
     undone = ConstantReduction if prunes_responses else ConstantReduction | PromptMeanReduction

@@ -26,7 +26,6 @@ from ada_lightning.methods.selection import (
     MaxVarianceSelection,
     PositivesSelection,
     RarerClassSelection,
-    ResolvedSelection,
 )
 from ada_lightning.training.losses import LossReduction, PromptMeanReduction
 
@@ -164,11 +163,10 @@ def _table(
 ) -> list[str]:
     """Expected weights of prompts relative to one with p = 0.5, which no constant factor of a loss can change."""
     estimate = getattr(advantage, "pass_rate", getattr(advantage, "baseline", None))
-    inner = selection.selection if isinstance(selection, ResolvedSelection) else selection
     if (
         Trait.COMPARES_POOLS in selection.traits
         or isinstance(estimate, FirstRoundRate)
-        or not isinstance(inner, _BY_CLASS)
+        or not isinstance(selection.within, _BY_CLASS)
     ):
         return []  # more than counts and class decide
     weights_by_rule = {

@@ -13,9 +13,11 @@ _STRENGTH = 20.0
 
 
 def rule_alone(sampler: Sampler, *, is_seen: bool = False) -> StoppingRule | None:
-    """Return the rule of a prompt, alone in its step, of which is known at most that it came; None if not its counts.
+    """Return the rule of a prompt alone in its step, of unknown pass rate; None if not its counts decide.
 
-    It is that of most samplers, and of first visits and others where those differ.
+    Args:
+        sampler: asked to plan, as before every step.
+        is_seen: whether the prompt came before: some samplers draw more at a first visit.
     """
     pool = ResponsePool(Prompt("alone", ()), slot=0, belief=Belief(is_seen=is_seen))
     sampler.plan([pool])

@@ -9,7 +9,12 @@ from ada_lightning.core.records import KeptResponse, ResponsePool
 
 
 class Selection(Part):
-    """Which responses of complete pools train, and with which weight. Define one of the first two methods."""
+    """Which responses of complete pools train, and with which weight. Define ``select`` or ``select_all``."""
+
+    @property
+    def within(self) -> Selection:
+        """The selection that chooses responses: another one where this only drops whole pools before it."""
+        return self
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the kept responses of a pool; an empty tuple drops the prompt."""

@@ -35,6 +35,11 @@ class ResolvedSelection(Checked, Selection):
             f"{type(self.selection).__name__} as the selection itself",
         )
 
+    @property
+    def within(self) -> Selection:
+        """That of a resolved pool."""
+        return self.selection.within
+
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return what the inner selection keeps, or nothing."""
         return self.selection.select(pool) if pool.is_resolved else ()
