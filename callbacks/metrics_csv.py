@@ -65,7 +65,7 @@ class MetricsCsv(Logger):
         """Merge the metrics into the row of their step; on disk when this returns."""
         step = step or 0
         if not self._is_open:
-            self.drop_after(step)
+            self._forget_repeated(step)
         cells = {key: _cell(value) for key, value in metrics.items()} | {"step": str(step)}
         current = int(self._row["step"]) if self._row else -1
         if step != current:
@@ -77,12 +77,10 @@ class MetricsCsv(Logger):
         else:
             self._append(cells)
 
-    @rank_zero_only
-    def drop_after(self, step: int) -> None:
-        """Forget what a resumed run is about to repeat, and continue the file: this step's training, and later rows.
+    def _forget_repeated(self, step: int) -> None:
+        """Leave out what a resumed run is about to repeat: the training of the step it logs first, and later rows.
 
-        Called by the first :meth:`log_metrics` with the step it logs. An evaluation has the number of the step that
-        comes after it: it was made before the checkpoint, and stays.
+        An evaluation has the number of the step that comes after it: it was made before the checkpoint, and stays.
         """
         columns, rows = read_cells(self.path)
         kept = [row for row in rows if int(row["step"]) < step]

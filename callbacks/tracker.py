@@ -7,6 +7,7 @@ import logging
 from abc import abstractmethod
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -104,9 +105,8 @@ class Tracker(Logger):
         """Send what is left, end the run in the tool, and say how to look at it."""
         if not self._is_open:
             return
-        num_tries, self._not_sent = 1 + len(self._not_sent), {}
-        for _ in range(num_tries):  # one that fails again must not keep those behind it
-            self._try(self._send_files)
+        self._not_sent = {}
+        self._try(self._send_files)
         self._try(lambda: self.close(is_failed=status not in ("success", "finished")))
         self._is_open = False
         if not self._has_warned:
@@ -159,19 +159,17 @@ class Tracker(Logger):
 
     def _send_files(self) -> None:
         sent, has_news = self.memory["files"], False
-        try:
-            for name, path, send in self._files():
-                facts = path.stat()
-                version = f"{facts.st_mtime_ns}:{facts.st_size}"
-                if version in (sent.get(name), self._not_sent.get(name)):
-                    continue
-                self._not_sent[name] = version  # first: one that cannot be sent must not be tried every step
-                send(path)
-                del self._not_sent[name]
+        for name, path, send in self._files():
+            facts = path.stat()
+            version = f"{facts.st_mtime_ns}:{facts.st_size}"
+            if version in (sent.get(name), self._not_sent.get(name)):
+                continue
+            if self._try(partial(send, path)):
                 sent[name], has_news = version, True
-        finally:
-            if has_news:
-                self._remember()
+            else:  # not every step again
+                self._not_sent[name] = version
+        if has_news:
+            self._remember()
 
     def _files(self) -> Iterator[tuple[str, Path, Callable[[Path], None]]]:
         """Name in the folder, place, and what sends it."""
