@@ -18,7 +18,7 @@ from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.step import Step
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.refill.none import NoRefill
-from ada_lightning.methods.sampling.forecast import forecasts, mean_forecast
+from ada_lightning.methods.sampling.forecast import forecast, forecasts, mean_forecast
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
@@ -120,7 +120,7 @@ class CostPreview(Callback):
     def _timed(self, cold: RolloutResult, policy: PolicyModule, data: RolloutDataModule) -> list[RolloutResult]:
         """Draw on the warm engine: few responses at once, and as many as a step draws or slots can take."""
         num_prompts = len(cold.groups)
-        of_a_prompt = mean_forecast(forecasts(tallies([cold]), self.sampler, self.selection)).num_sampled
+        of_a_prompt = forecast(tallies([cold]), self.sampler, self.selection).num_sampled
         num_at_once = min(self.service.engine.opened().max_num_seqs, data.prompts_per_step * of_a_prompt)
         num_full = max(1, math.floor(num_at_once / num_prompts))
         few = self._rollout(policy, data, num_samples=1, index=1, share=0.25)

@@ -12,17 +12,18 @@ from collections.abc import Callable, Sequence
 MINUS_SIGNS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
 """Characters that models write for a minus: the mathematical minus, the en dash, small and full-width hyphens."""
 
+_SIGN = r"(?<![\w)\]}.])[-+]"
+"""One after a digit, letter or closing bracket is an operator: 5-3."""
+_CURRENCY = r"\\?[$\u20ac\u00a3\u00a5]"
 _NUMBER = re.compile(
-    # A sign after a digit, letter or closing bracket is an operator: 5-3. One before a currency is the number's: -$20.
-    r"(?:(?<![\w)\]}.])[-+](?:\\?[$\u20ac\u00a3\u00a5])?)?"
+    rf"(?:{_SIGN}(?:{_CURRENCY})?)?"  # the minus of -$20 is the number's
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?<![0-9.])(?=\.[0-9]))"
     r"(?:\.[0-9]+)?"
     r"(?:[eE][-+]?[0-9]{1,3}(?![0-9A-Za-z]))?"
 )
-_SIGN = r"(?<![\w)\]}.])[-+]"
-_FRACTION = r"(?:(?<![\w)\]}.])[-+])?\\[dt]?frac\s*\{-?[0-9]{1,40}\}\s*\{[0-9]{1,40}\}"
+_FRACTION = rf"(?:{_SIGN})?\\[dt]?frac\s*\{{-?[0-9]{{1,40}}\}}\s*\{{[0-9]{{1,40}}\}}"
 _PER_CENT = r"(?:\s?\\?%|\s(?:per ?cent)\b)?"
-_RECURRING = r"(?:(?<![\w)\]}.])[-+])?[0-9]*\.[0-9]*\\(?:overline|bar)\s*\{[0-9]{1,40}\}"
+_RECURRING = rf"(?:{_SIGN})?[0-9]*\.[0-9]*\\(?:overline|bar)\s*\{{[0-9]{{1,40}}\}}"
 _RATIO = r"\s?/\s?[0-9]{1,40}(?![0-9]|\.[0-9]|\s?/)"
 _WHOLE = rf"(?:{_SIGN})?(?<![\w.^])[0-9]{{1,40}}"
 _MIXED = rf"{_WHOLE}(?:\s*\\[dt]?frac\s*\{{[0-9]{{1,40}}\}}\s*\{{[0-9]{{1,40}}\}}|\s[0-9]{{1,40}}{_RATIO})"
@@ -116,7 +117,7 @@ class LastQuantity:
 
 def _plain(number: str) -> str:
     """Leave out commas, a plus, and a currency behind the sign."""
-    return re.sub(r"^([-+])\\?[$\u20ac\u00a3\u00a5]", r"\1", number.replace(",", "")).lstrip("+")
+    return re.sub(rf"^([-+]){_CURRENCY}", r"\1", number.replace(",", "")).lstrip("+")
 
 
 class TaggedAnswer:

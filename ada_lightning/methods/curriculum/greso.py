@@ -154,11 +154,10 @@ class GresoCurriculum(Curriculum):
         Raises:
             ValueError: the other curriculum was of another class, and remembers something.
         """
-        if state:
-            self.p = {kind: float(state["p"][kind]) for kind in (EASY, HARD)}
-            self._is_second_epoch = bool(state["is_second_epoch"])
-            self._streaks = {prompt_id: (kind, int(n)) for prompt_id, (kind, n) in state["streaks"].items()}
-            load_named_state(self.curriculum, state.get("curriculum", {}), setting="curriculum.curriculum")
+        self.p = {kind: float(state["p"][kind]) for kind in (EASY, HARD)}
+        self._is_second_epoch = bool(state["is_second_epoch"])
+        self._streaks = {prompt_id: (kind, int(n)) for prompt_id, (kind, n) in state["streaks"].items()}
+        load_named_state(self.curriculum, state.get("curriculum", {}), setting="curriculum.curriculum")
 
     def bend(self) -> str:
         """What is skipped, and what bounds it."""

@@ -133,11 +133,10 @@ class PromptReplay(Curriculum):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
-        if state:
-            self._num_steps = int(state["num_steps"])
-            self._visited = {
-                key: _Visited(float(rate), int(step), int(num)) for key, (rate, step, num) in state["visited"].items()
-            }
+        self._num_steps = int(state["num_steps"])
+        self._visited = {
+            key: _Visited(float(rate), int(step), int(num)) for key, (rate, step, num) in state["visited"].items()
+        }
 
     def bend(self) -> str:
         """What is preferred."""

@@ -69,11 +69,10 @@ class RetiredCurriculum(Curriculum):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
-        if state:
-            self._num_steps = int(state["num_steps"])
-            self._visited = {key: (int(step), int(num)) for key, (step, num) in state["visited"].items()}
-            num_flipped, num_again = state["flipped"]
-            self._flipped = int(num_flipped), int(num_again)
+        self._num_steps = int(state["num_steps"])
+        self._visited = {key: (int(step), int(num)) for key, (step, num) in state["visited"].items()}
+        num_flipped, num_again = state["flipped"]
+        self._flipped = int(num_flipped), int(num_again)
 
     def bend(self) -> str:
         """What is preferred."""

@@ -140,10 +140,9 @@ def _simulated_pools(
         sampler.plan(pools, stage)
         open_pools = pools
         while open_pools:  # block by block of all, as the budget is shared out
-            wanted = [sampler.num_to_draw(pool) for pool in open_pools]
             going_on = []
-            for pool, num_to_draw in zip(open_pools, wanted, strict=True):
-                if 0 < num_to_draw <= budget:
+            for pool in open_pools:
+                if 0 < (num_to_draw := sampler.num_to_draw(pool)) <= budget:
                     _draw(pool, num_to_draw, pass_rates[pool.slot], generator)
                     budget -= num_to_draw
                     going_on.append(pool)

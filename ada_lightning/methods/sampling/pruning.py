@@ -88,7 +88,7 @@ class PruningSampler(UniformSampler):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
-        self._seen = set(state.get("seen", ()))
+        self._seen = set(state["seen"])
 
     def bend(self) -> str:
         """Say what it does to the update."""
