@@ -106,7 +106,7 @@ LONG = Stage(
 GPU = replace(
     LONG,
     name="gpu",
-    arms=("grpo_n4", "grpo_oracle", "grpo_chosen_by_spread"),
+    arms=("grpo_n4", "grpo_oracle"),
     tuned=(),
     machine=(
         "trainer=gpu",
@@ -115,8 +115,14 @@ GPU = replace(
         "callbacks.checkpoint.every_n_steps=100000",  # a run takes minutes; its checkpoint is 1.6 GB
     ),
 )
-"""``LONG`` on one GPU, in minutes a run, with another engine."""
-STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (FIRST, LONG, GPU)}
+"""``LONG`` on one GPU, in minutes a run, with another engine: the ceiling."""
+GPU_ARMS = replace(
+    GPU,
+    name="gpu_arms",
+    arms=("grpo_n4", "grpo_chosen_by_spread", "dapo_refill", "ada_similar_thinned", "rarer_class"),
+)
+"""The arms that pay for what they know, from another start: with GRPO's runs again, as a pair is from one start."""
+STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (FIRST, LONG, GPU, GPU_ARMS)}
 
 
 def task_settings(num_train: int = FIRST.num_train) -> tuple[str, ...]:
