@@ -247,7 +247,7 @@ class TransformersEngine(RolloutEngine):
             rows = []
             for position in range(first, num_tokens):
                 logits_1V = self._decoder.step(torch.tensor([text[position]]), torch.tensor([position]))
-                rows.append(logits_1V[0].float())
+                rows.append(logits_1V[0].to(torch.float32, copy=True))  # the next step overwrites them
         except Exception as error:
             raise ValueError(f"{refused} ({type(error).__name__}: {error}); use a vLLM engine") from error
         gap = (torch.stack(rows) - whole_TV[first:]).abs().mean() / whole_TV.std()
