@@ -18,7 +18,7 @@ from scipy import stats
 from research.benchmarks.report import markdown
 from research.studies.contest import Contest, main
 from research.studies.curves import TOKENS, Estimate, Runs, common_seeds, final_level, is_at_an_end, log_scale
-from research.studies.real_model.setting import FIRST, RESULTS, STAGES, Stage, arm_run
+from research.studies.real_model.setting import FIRST, GPU, GPU_ARMS, RESULTS, STAGES, Stage, arm_run
 from research.studies.real_model.tune import tuned
 from research.studies.runs import StudyRun
 from research.studies.tuning import NotTunedError
@@ -139,6 +139,20 @@ def table(name: str) -> str:
         "tokens, times fewer",
     ]
     return markdown(head, rows) if rows else "No figures yet.\n"
+
+
+def repeated_table() -> str:
+    """Return the arms of ``GPU_ARMS`` beside GRPO's runs of ``GPU``: from one start, with the same seeds.
+
+    GRPO has run twice there, so its own row says what a repeat alone can move.
+    """
+    base = CONTESTS[GPU.name].curves()["grpo_n4"]
+    results, rows = CONTESTS[GPU_ARMS.name].results(), []
+    for arm, runs in arm_runs(GPU_ARMS, NUM_SEEDS).items():
+        found = {run.seed: results.row(run)["curve"] for run in runs if results.has(run) and run.seed in base}
+        rows.append([f"`{arm}`", len(found), level_gain(base, found).written("+.3f"), _written(factor(base, found))])
+    head = ["arm", "seeds", "end beside GRPO's other runs", "tokens, times fewer"]
+    return markdown(head, rows)
 
 
 def _written(estimate: Estimate) -> str:

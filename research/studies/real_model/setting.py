@@ -93,7 +93,7 @@ FIRST = Stage(
 )
 LONG = Stage(
     name="long",
-    arms=("grpo_n4", "grpo_chosen", "grpo_chosen_by_spread"),
+    arms=("grpo_n4", "grpo_chosen", "grpo_chosen_by_spread", "rarer_class"),
     num_train=5_632,
     prompts=32,
     rates=(1e-5, 1.7e-5, 3e-5),
@@ -121,7 +121,7 @@ GPU_ARMS = replace(
     name="gpu_arms",
     arms=("grpo_n4", "grpo_chosen_by_spread", "dapo_refill", "ada_similar_thinned", "rarer_class"),
 )
-"""The arms that pay for what they know, from another start: with GRPO's runs again, as a pair is from one start."""
+"""The arms that pay for what they know, with GRPO's runs again: whether the start would be the same was not known."""
 STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (FIRST, LONG, GPU, GPU_ARMS)}
 
 
