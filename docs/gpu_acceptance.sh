@@ -39,7 +39,7 @@ for point in "${points[@]}"; do
     fi
     started=$SECONDS
     log="$logs/$point.log"
-    "$python" scripts/gpu_acceptance.py "$point" >"$log" 2>&1
+    timeout --kill-after=30 2400 "$python" scripts/gpu_acceptance.py "$point" >"$log" 2>&1
     status=$?
     reason="$(grep '^RESULT: ' "$log" | tail -n 1)"
     reason="${reason#RESULT: }"

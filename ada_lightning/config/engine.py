@@ -15,7 +15,7 @@ from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.ray_pool import RayPool
 from ada_lightning.rollout.engines.transformers_engine import TransformersEngine
-from ada_lightning.rollout.engines.weight_transfer import Adapter, CudaIpc, Reload
+from ada_lightning.rollout.engines.weight_transfer import Adapter, CudaIpc, Nccl, Reload
 from ada_lightning.run.bfloat16 import concrete_dtype
 from ada_lightning.training.models.lora import LoraParameters
 
@@ -82,6 +82,25 @@ def _transfer_errors(run: Setup) -> Iterator[str]:
         yield (
             f"{own} shares one GPU with one training process, and trainer.devices = {devices}; use "
             "rollout/weight_transfer=nccl"
+        )
+    spread, own_gpus = (
+        run.number("rollout.engine.tensor_parallel_size"),
+        "rollout.host.environment.CUDA_VISIBLE_DEVICES",
+    )
+    if transfer is CudaIpc and spread and spread > 1:
+        yield (
+            f"{own} shares one GPU with the engine, and rollout.engine.tensor_parallel_size = {spread}; use "
+            "rollout/weight_transfer=nccl"
+        )
+    if transfer is CudaIpc and run.value(own_gpus) is not None:
+        yield (
+            f"{own} shares one GPU with the engine, and {own_gpus} = {run.value(own_gpus)} gives the engine its own; "
+            "leave that out, or use rollout/weight_transfer=nccl"
+        )
+    if transfer is Nccl and host is not RayPool and run.value(own_gpus) is None:
+        yield (
+            f"{own} goes from GPU to GPU, and the engine would be on the trainer's; give it others with "
+            f"+{own_gpus}=1, of several '+{own_gpus}=\"2,3\"'"
         )
 
 

@@ -73,10 +73,12 @@ def check_devices(trainer: DictConfig, *, num_gpus: int | None = None, launched:
         return
     gpus = count_gpus() if num_gpus is None else num_gpus
     by = (launched or launch()).launcher
-    if gpus >= wanted[1] or (by and gpus == 1):  # a launcher may show each process its own alone
+    if gpus >= wanted[1]:
         return
     has = f"{gpus} on this machine" if gpus else "none on this machine, or this torch cannot use it"
     way_out = f"let {by} start fewer processes on each machine" if by and gpus else "use trainer=auto for what is here"
+    if by and gpus == 1:  # Lightning gives each process the GPU of its number
+        way_out += ", or show every process all of them (with Slurm: --gpus-per-node, not --gpus-per-task)"
     raise ValueError(
         f"trainer.accelerator = cuda, trainer.devices = {wanted[1]}: torch sees {has} (torch.cuda.device_count()); "
         f"{way_out}"

@@ -75,6 +75,20 @@ class Sharding:
                 if parameter.grad is not None:
                     dist.all_reduce(local(parameter.grad), group=self.mesh.get_group(TENSOR))
 
+    def forget_gradients(self, model: Any) -> None:
+        """Begin anew after a backward pass that raised.
+
+        Without it the root unit's gradients would never be reduced again. What a unit had of them stays with its whole
+        weights, one of which is there at a time.
+        """
+        model.reset_iter_state()
+        units: list[Any] = [module for module in model.modules() if isinstance(module, FSDPModule)]
+        for unit in units:
+            unit.unshard()
+            unit.zero_grad(set_to_none=True)
+            unit.reshard()
+        model.zero_grad(set_to_none=True)
+
     def parameter_groups(self, model: Any) -> list[dict[str, Any]]:
         """Parameters by the mesh they are spread over: an optimiser's fused step takes one mesh at a time."""
         groups: dict[Any, list[nn.Parameter]] = {}

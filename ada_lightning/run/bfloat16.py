@@ -6,13 +6,16 @@ from __future__ import annotations
 def has_fast_bfloat16(*, on_gpu: bool) -> bool:
     """Whether matrix products in bfloat16 are at least about as fast as in float32 here.
 
-    Every GPU that vLLM supports has them, and a CPU for which oneDNN has kernels (x86 with AVX-512 or AMX, some Arm).
-    Elsewhere torch multiplies one number after another, and float32 is several times as fast.
+    A GPU since Ampere has them (one that this machine lacks is taken for such), and a CPU for which oneDNN has kernels
+    (x86 with AVX-512 or AMX, some Arm). Elsewhere torch multiplies one number after another, and float32 is several
+    times as fast.
     """
     import torch
 
+    if on_gpu:
+        return not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
     # The very question by which torch chooses between oneDNN and its own loop.
-    return on_gpu or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def concrete_dtype(dtype: str) -> str:

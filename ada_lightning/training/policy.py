@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -132,7 +131,7 @@ class PolicyModule(ReadablePolicy):
         """Say what this process does where another one leads."""
         self.ranks.on("represent", self._represent)
         self.ranks.on("rehearse", partial(self._in_halves_if_needed, self._rehearse))
-        self.ranks.on("weights", lambda _: deque(whole_weights(self.model), maxlen=0))
+        self.ranks.on("weights", self._follow_weights)
         self.advantage.connect(self.log_ratios, self.last_states)
 
     def configure_model(self) -> None:
@@ -234,13 +233,15 @@ class PolicyModule(ReadablePolicy):
             if not is_out_of_memory(error):
                 raise
             failed = UpdateOutOfMemoryError(batch, error)
-            whole = batch.all_microbatches
-            parts = tuple(part for microbatch in whole for part in halved(microbatch))
             # One rank alone must not compute other parts than the others, which wait for it in their collectives.
-            if self.trainer.world_size > 1 or len(parts) == len(whole):
+            if self.trainer.world_size > 1:
                 raise failed from error
         # Outside of the handler: its traceback holds the activations.
         self.forget_update()
+        whole = batch.all_microbatches
+        parts = tuple(part for microbatch in whole for part in halved(microbatch))
+        if len(parts) == len(whole):
+            raise failed
         self.num_memory_retries += 1
         warnings.warn(
             f"an update ran out of memory ({failed.what}) and is repeated in {len(parts)} parts instead of "
@@ -283,6 +284,8 @@ class PolicyModule(ReadablePolicy):
 
     def forget_update(self) -> None:
         """Drop what a failed attempt at an update left: gradients, figures, freed memory that is still held."""
+        if self.sharding:
+            self.sharding.forget_gradients(self.model)
         self.zero_grad(set_to_none=True)  # the loss's own parameters, too
         gc.collect()
         if self.device.type == "cpu":
@@ -343,12 +346,21 @@ class PolicyModule(ReadablePolicy):
         """Compute the gradients of a batch and forget them: what an update costs."""
         self._together("rehearse", partial(self._in_halves_if_needed, self._rehearse), batch)
 
+    def _follow_weights(self, _: None) -> None:
+        """Gather what the leading process sends to an engine or a file."""
+        self._leave_memory_to_engines()
+        for _named in whole_weights(self.model):
+            if self.device.type == "cuda":  # NCCL's time limit for a gather begins when it is queued
+                torch.cuda.current_stream().synchronize()
+
     def _rehearse(self, batch: TrainingBatch) -> None:
         with self.trainer.precision_plugin.forward_context():
             for microbatch in batch:
                 loss, _ = self.microbatch_loss(microbatch.to(self.device), batch)
                 loss.backward()
         self.zero_grad(set_to_none=True)
+        if self.device.type == "cuda":  # whoever asks what it costs reads a clock next
+            torch.cuda.synchronize()
 
     def advantages(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
         """What every kept response of a rollout weighs in the update, group by group in the order of ``group.kept``."""

@@ -225,7 +225,13 @@ class ReadablePolicy(LightningModule):
 
     def engine_weights(self) -> Iterator[tuple[str, Tensor]]:
         """What the engine loads: :meth:`named_weights`, or the adapters alone where it has the rest."""
+        self._leave_memory_to_engines()
         return self.trained.named_adapters(self.model) if self.sends_adapters else self.named_weights()
+
+    def _leave_memory_to_engines(self) -> None:
+        """Give back what the update used: an engine of another process that slept on this GPU wakes up in it."""
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def save_weights(self, folder: Path) -> None:
         """Write the policy as a Hugging Face checkpoint in float32. Where weights are sharded, the leader does it."""

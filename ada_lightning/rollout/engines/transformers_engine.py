@@ -248,6 +248,11 @@ class TransformersEngine(RolloutEngine):
             for position in range(first, num_tokens):
                 logits_1V = self._decoder.step(torch.tensor([text[position]]), torch.tensor([position]))
                 rows.append(logits_1V[0].to(torch.float32, copy=True))  # the next step overwrites them
+        except torch.OutOfMemoryError as error:
+            raise ValueError(
+                f"the GPU has no room for keys and values of rollout.engine.max_num_seqs = {self.max_num_seqs} "
+                f"sequences of rollout.max_model_tokens = {self.max_model_tokens}; lower one of them"
+            ) from error
         except Exception as error:
             raise ValueError(f"{refused} ({type(error).__name__}: {error}); use a vLLM engine") from error
         gap = (torch.stack(rows) - whole_TV[first:]).abs().mean() / whole_TV.std()

@@ -28,7 +28,8 @@ class Slots:
         self.num_slots = num_slots
         self.num_tokens = num_tokens
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
-        self._rows_B: Tensor | None = None
+        self._places_of: dict[int, Tensor] = {}
+        """By number of heads."""
         self._positions_B: Tensor | None = None
         self._length = 0
 
@@ -57,18 +58,32 @@ class Slots:
 
     def point(self, positions_B: Tensor, length: int) -> None:
         """Say where the next step writes: in the first B slots, each at its position, reading ``length`` positions."""
-        self._rows_B = torch.arange(len(positions_B), device=positions_B.device)
         self._positions_B = positions_B
+        self._places_of.clear()
         self._length = length
 
     def update(self, keys_BH1D: Tensor, values_BH1D: Tensor, layer_index: int, *_: Any) -> tuple[Tensor, Tensor]:
         """Write a token of each sequence and return all that a layer may attend to; called by the model."""
-        assert self._rows_B is not None
+        size, num_heads = keys_BH1D.shape[:2]
         keys_SHTD, values_SHTD = self._layer(layer_index, keys_BH1D, values_BH1D)
-        keys_SHTD[self._rows_B, :, self._positions_B] = keys_BH1D[:, :, 0]
-        values_SHTD[self._rows_B, :, self._positions_B] = values_BH1D[:, :, 0]
-        size = len(self._rows_B)
+        places_BH = self._places(num_heads)
+        keys_SHTD.view(-1, keys_SHTD.shape[-1])[places_BH] = keys_BH1D[:, :, 0]
+        values_SHTD.view(-1, values_SHTD.shape[-1])[places_BH] = values_BH1D[:, :, 0]
         return keys_SHTD[:size, :, : self._length], values_SHTD[:size, :, : self._length]
+
+    def _places(self, num_heads: int) -> Tensor:
+        """Return the row of memory that each head of each sequence writes, once for all layers of a step.
+
+        One index: by two with heads between them, deterministic torch on a GPU copies all the memory there and back.
+        """
+        if num_heads not in self._places_of:
+            assert self._positions_B is not None
+            rows_B, heads_H = (
+                torch.arange(number, device=self._positions_B.device) for number in (len(self._positions_B), num_heads)
+            )
+            places_BH = (rows_B[:, None] * num_heads + heads_H) * self.num_tokens + self._positions_B[:, None]
+            self._places_of[num_heads] = places_BH
+        return self._places_of[num_heads]
 
     def _layer(self, index: int, keys_BHTD: Tensor, values_BHTD: Tensor) -> tuple[Tensor, Tensor]:
         """Return memory of a layer; made at its first use, when its heads are known."""

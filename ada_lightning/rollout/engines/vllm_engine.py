@@ -111,6 +111,7 @@ class VllmEngine(VersionedEngine):
         os.environ.update(_ENVIRONMENT)
         with _global_state_preserved(), output_to_file(log_file):
             from vllm.engine.arg_utils import EngineArgs
+            from vllm.platforms import current_platform
             from vllm.sampling_params import RequestOutputKind, SamplingParams
             from vllm.v1.engine.llm_engine import LLMEngine
 
@@ -121,6 +122,9 @@ class VllmEngine(VersionedEngine):
             self._final_only = RequestOutputKind.FINAL_ONLY
             own = self._own_arguments(block_size=block_size, kv_cache_gib=kv_cache_gib, enforce_eager=enforce_eager)
             others: dict[str, Any] = {"trust_remote_code": False, "ir_op_priority": register_cpu_norms()}
+            if current_platform.is_cpu():  # seeded requests fail there when a prefill is cut, so whole prompts must fit
+                own["enable_chunked_prefill"] = False
+                own["max_num_batched_tokens"] = max(2048, max_model_tokens, max_num_seqs)
             others |= self._transfer_arguments() | dict(extra or {})
             # What stands in `own` has a setting of this class: `extra` that names it is a TypeError.
             arguments = EngineArgs(model=str(model_path), **own, **others)
@@ -318,12 +322,12 @@ class VllmEngine(VersionedEngine):
             "enforce_eager": enforce_eager,
             "max_model_len": self.max_model_tokens,
             "max_num_seqs": self.max_num_seqs,
-            # Seeded requests fail on CPU when a prefill is cut in chunks, so whole prompts must fit.
-            "enable_chunked_prefill": False,
-            "max_num_batched_tokens": max(2048, self.max_model_tokens, self.max_num_seqs),
             "block_size": block_size,
             "enable_prefix_caching": True,
             "kv_cache_memory_bytes": int(kv_cache_gib * 2**30),
+            # The line above makes this mean nothing else, but a GPU's worker refuses to start where such a share of the
+            # card is not free: by default 0.92, which beside a trainer it never is.
+            "gpu_memory_utilization": 0.01,
             # The default, raw_logprobs, ignores temperature and top-p: wrong for importance weights.
             "logprobs_mode": "processed_logprobs",
             "skip_tokenizer_init": True,
@@ -366,10 +370,12 @@ def _global_state_preserved() -> Iterator[None]:
 
     random_state, numpy_state, torch_state = random.getstate(), np.random.get_state(), torch.get_rng_state()
     variables = {name: os.environ.get(name) for name in _RESTORED_VARIABLES}
-    level = logging.getLogger().level
+    level, num_threads = logging.getLogger().level, torch.get_num_threads()
     try:
         yield
     finally:
+        if torch.cuda.is_available():  # a GPU's worker leaves one; a CPU's sets those that it computes with
+            torch.set_num_threads(num_threads)
         random.setstate(random_state)
         np.random.set_state(numpy_state)
         torch.set_rng_state(torch_state)

@@ -182,15 +182,23 @@ class WeightSender:
 
     def send(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
         """Replace the engine's weights by these, which are on the trainer's GPU and in the engine's own type."""
+        import torch  # not above: a Ray actor unpickles this before its environment is set
+
         self._call("start_weight_update", {})
         if self._chunk_bytes:
             for chunk in chunks(named_tensors, self._chunk_bytes):
                 self._engine.source = _source(chunk)
+                if (
+                    torch.cuda.is_available()
+                ):  # vLLM packs on streams of its own, which wait for nothing that made these
+                    torch.cuda.current_stream().synchronize()
                 _within(self._time_limit_s, self._engine.send_weights)
         else:
             self._engine.source = _source(named_tensors)
             self._engine.send_weights()
         self._call("finish_weight_update", {})
+        if torch.cuda.is_available():  # with which the workers let go of the buffer
+            torch.cuda.ipc_collect()
 
     def close(self) -> None:
         """Leave the group."""

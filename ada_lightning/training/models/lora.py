@@ -142,7 +142,8 @@ class LoraParameters(TrainedParameters):
 
     def write(self, model: Any, folder: Path) -> None:
         """With merged weights, so that it loads where any model does."""
-        model.save_pretrained(folder, state_dict=dict(self.named_weights(model)))
+        # On the CPU: on a GPU the merged layers would take the model's size once more beside it.
+        model.save_pretrained(folder, state_dict={name: weight.cpu() for name, weight in self.named_weights(model)})
 
     def save(self, model: nn.Module, checkpoint: Path) -> None:
         """Write ``adapter/`` as peft does."""

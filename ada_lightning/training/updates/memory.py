@@ -45,7 +45,7 @@ def halved(microbatch: Microbatch) -> tuple[Microbatch, ...]:
     num_responses = len(microbatch.num_tokens_B)
     if num_responses < 2:
         return (microbatch,)
-    sums = microbatch.num_tokens_B.cumsum(0).tolist()
+    sums = microbatch.num_tokens_B.long().cumsum(0).tolist()  # of floats there is no deterministic sum on a GPU
     cut = min(range(1, num_responses), key=lambda count: abs(sums[count - 1] - sums[-1] / 2))
     return _part(microbatch, slice(0, cut)), _part(microbatch, slice(cut, num_responses))
 

@@ -19,6 +19,7 @@ RESOLVED = "selection=resolved selection.selection._target_=ada_lightning.method
 ONE = f"{ALL} sampler.group_size=1"
 CUT = "+experiment=ada sampler=cut sampler.num_tokens=16"
 GPU = "trainer=gpu"
+OTHER_PROCESS = f"{GPU} rollout=vllm_gpu_process"
 NCCL = "weight_transfer._target_=ada_lightning.rollout.engines.weight_transfer.Nccl"
 RATES = "ada_lightning.methods.pass_rates"
 SPREAD = "SpreadSampler ends a prompt's sampling by more than its counts, so paths cannot be counted; use "
@@ -176,10 +177,14 @@ REFUSED = [
     ("+rollout.engine.sleep_level=1", "sleep_level = 1: vLLM sleeps on a GPU only ... sleep_level=0"),
     (f"{GPU} rollout=vllm_gpu rollout/weight_transfer=ipc", "CudaIpc goes to another process ... weight_transfer=relo"),
     ("+rollout/weight_transfer=adapter", "use parameters=lora, or rollout/weig"),
+    (f"{OTHER_PROCESS} rollout.engine.tensor_parallel_size=3", "with the engine, and rollout.engine.tens ... =nccl"),
+    (f"{OTHER_PROCESS} +rollout.host.environment.CUDA_VISIBLE_DEVICES=1", "VISIBLE_DEVICES = 1 gives the"),
+    (f"{OTHER_PROCESS} rollout/weight_transfer=nccl",
+     "would be on the trainer's; give it others with +rollout.host.environment.CUDA_VISIBLE_DEVICES=1"),
     (f"{GPU} rollout=ray +rollout.engine.{NCCL}", "Nccl reaches no engine that replaces another ... =reload"),
     (f"{GPU} rollout=ray +rollout.engine.tensor_parallel_size=3 rollout.host.num_gpus=1",
      "num_gpus = 1 is less than rollout.engine.tensor_parallel_size = 3 ... use rollout.host.num_gpus=3"),
-    (f"{GPU} rollout=vllm_gpu_process rollout.host.num_engines=2", "num_engines = 2: ... share one GPU ... rollout=r"),
+    (f"{OTHER_PROCESS} rollout.host.num_engines=2", "num_engines = 2: ... share one GPU ... rollout=r"),
     ("reproducible=true rollout=vllm_process", "does not go with rollout.host = ProcessPool ... use rollout=vllm_cpu"),
     ("reproducible=true rollout=ray", "reproducible=true does not go with rollout.host = RayPool"),
     ("model=tiny rollout.max_model_tokens=8193", "rollout.max_model_tokens = 8193 is more ... attend to, 8192 tokens"),
@@ -208,7 +213,7 @@ def test_what_does_not_go_together_is_said_once_with_a_way_out(command, message)
     ("command", "messages"),
     [
         ("refill=dynamic sampler=pruning selection=all advantage=official", ["PruningSampler leaves prompts out"]),
-        (f"{GPU} rollout=vllm_gpu_process rollout/weight_transfer=ipc trainer.devices=2",
+        (f"{OTHER_PROCESS} rollout/weight_transfer=ipc trainer.devices=2",
          ["CudaIpc shares one GPU with one training process, and trainer.devices = 2", "several processes train with"]),
         ("rollout=vllm_gpu_process", ["CudaIpc goes from GPU to GPU, and trainer.accelerator = cpu"]),
     ],
@@ -263,11 +268,13 @@ def test_every_rule_is_asked(command, messages):
         "+experiment=optpo reward=function reward.reward.path=tests.integration.graders.counts_letters",
         "rollout=ray rollout.engine.max_num_seqs=16 rollout/schedule=barrier",
         f"{GPU} rollout=vllm_gpu rollout.engine.sleep_level=2",
-        f"{GPU} rollout=vllm_gpu_process rollout/weight_transfer=nccl",
+        f"{OTHER_PROCESS} rollout/weight_transfer=nccl +rollout.host.environment.CUDA_VISIBLE_DEVICES=1",
+        f"{OTHER_PROCESS} rollout/weight_transfer=nccl rollout.engine.tensor_parallel_size=3 "
+        "'+rollout.host.environment.CUDA_VISIBLE_DEVICES=\"1,2,3\"'",
         f"{GPU} trainer=fsdp trainer.devices=8 trainer.num_nodes=1 rollout=ray_gpu",
         f"{GPU} rollout=ray_gpu rollout.engine.tensor_parallel_size=3 rollout.host.num_gpus=3",
-        f"{GPU} rollout=vllm_gpu_process rollout/weight_transfer=adapter parameters=lora",
-        f"{GPU} rollout=vllm_gpu_process +rollout.host.environment.CUDA_VISIBLE_DEVICES=1",
+        f"{OTHER_PROCESS} rollout/weight_transfer=adapter parameters=lora",
+        f"{OTHER_PROCESS} rollout/weight_transfer=reload +rollout.host.environment.CUDA_VISIBLE_DEVICES=1",
         "reproducible=true rollout=vllm_cpu",
         f"reproducible=true {GPU} rollout=vllm_gpu",
         "model=tiny rollout.max_model_tokens=8192",

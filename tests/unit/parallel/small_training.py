@@ -84,11 +84,29 @@ def make_policy(path, *, lr=1.0, kl_coef=0.0, optimizer=torch.optim.SGD, **optio
     return unloaded(path, optimizer=partial(optimizer, lr=lr), **options)
 
 
-def make_trainer(kind, *, strategy_options=None, precision="32-true", callbacks=(), on_gpu=False, **options):
+def run_out_of_memory_once(policy):
+    """Let the first backward pass of a policy raise where it has come to the lowest layer."""
+    loss, calls = policy.microbatch_loss, []
+
+    def failing(microbatch, batch):
+        if not calls:
+            calls.append(policy.model.model.layers[0].register_full_backward_pre_hook(fail))
+        return loss(microbatch, batch)
+
+    def fail(module, gradients):
+        calls[0].remove()
+        raise RuntimeError("can't allocate memory")
+
+    policy.microbatch_loss = failing
+
+
+def make_trainer(
+    kind, *, strategy_options=None, precision="32-true", callbacks=(), on_gpu=False, num_processes=2, **options
+):
     """Two processes on a CPU, or as many as there are GPUs for: one."""
     strategy = {"fsdp": ShardedStrategy, "ddp": ReplicatedStrategy, "alone": lambda: "auto"}[kind]
     return Trainer(
-        devices=1 if kind == "alone" or on_gpu else 2,
+        devices=1 if kind == "alone" or on_gpu else num_processes,
         strategy=strategy(**(strategy_options or {})),
         precision=precision,
         callbacks=[InterruptGuard(), *callbacks],
@@ -97,13 +115,15 @@ def make_trainer(kind, *, strategy_options=None, precision="32-true", callbacks=
 
 
 def train(kind, path, rollout, *, num_minibatches=1, num_steps=1, max_tokens=64, strategy_options=None,
-          precision="32-true", **options):  # fmt: skip
+          precision="32-true", num_processes=2, has_memory=True, **options):  # fmt: skip
     """Whole gradients and weights, the figures of the last update, and what this process computed."""
     policy = make_policy(path, **options)
     data = GivenRollouts(rollout, num_minibatches=num_minibatches, num_steps=num_steps, max_tokens=max_tokens)
     seen = []
     policy.on_train_batch_start = lambda batch, index: seen.append([m.is_filler for m in batch])
-    trainer = make_trainer(kind, strategy_options=strategy_options, precision=precision)
+    if not has_memory:
+        run_out_of_memory_once(policy)
+    trainer = make_trainer(kind, strategy_options=strategy_options, precision=precision, num_processes=num_processes)
     trainer.fit(policy, datamodule=data)
     weights = {name: tensor.clone() for name, tensor in whole_weights(policy.model)}
     return Outcome(policy.gradients, weights, dict(policy.update_metrics), seen)

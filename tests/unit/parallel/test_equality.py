@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.unit.parallel.pair import Pair
 from tests.unit.parallel.small_training import ROLLOUTS, train
 
 SAME = 1e-5
@@ -51,6 +52,22 @@ def test_two_processes_give_the_weights_of_one(pair, tiny_path, case):
                 assert outcome.figures[name] == pytest.approx(value, rel=1e-4, abs=1e-6), name
     first, second = outcomes
     assert [len(batch) for batch in first.fillers] == [len(batch) for batch in second.fillers]
+
+
+@pytest.mark.parametrize("kind", ["alone", "fsdp"])
+def test_an_update_that_runs_out_of_memory_in_its_backward_pass_is_repeated(tiny_path, kind):
+    """And the next one is as if nothing had been: embeddings, final norm and head are a unit that ends a pass."""
+    options = {"path": tiny_path, "rollout": "uneven groups", "num_steps": 2}
+    expected, one = train("alone", **options), Pair(1)
+    try:
+        (found,) = one.run(train, kind=kind, has_memory=False, num_processes=1, **options)
+    finally:
+        one.close()
+    assert found.figures["train/memory_retries"] == 1
+    for got, wanted in zip(found.gradients, expected.gradients, strict=True):
+        assert got.keys() == wanted.keys()
+        for name, gradient in wanted.items():
+            assert float((got[name] - gradient).norm()) <= SAME * float(gradient.norm()), name
 
 
 def test_a_process_without_documents_computes_a_filler(pair, tiny_path):

@@ -115,6 +115,12 @@ def test_a_strategy_checks_its_own_settings(trainer, setting, message):
         ("gpu", 0, BY_ITSELF, r"trainer.accelerator = cuda, trainer.devices = 1: torch sees none .* use trainer=auto"),
         ("ddp", 2, BY_ITSELF, r"trainer.devices = 4: torch sees 2 on this machine .* use trainer=auto"),
         ("auto", 2, Launch("torchrun", 4, 1), r"trainer.devices = 4: torch sees 2 .* let torchrun start fewer"),
+        (
+            "auto",
+            1,
+            Launch("srun", 4, 1),
+            r"torch sees 1 .* or show every process all of them \(with Slurm: --gpus-per-n",
+        ),
     ],
 )
 def test_gpus_that_are_not_here_are_refused(trainer, num_gpus, launched, message):
@@ -125,11 +131,7 @@ def test_gpus_that_are_not_here_are_refused(trainer, num_gpus, launched, message
     check_devices(node, num_gpus=4, launched=launched)
 
 
-def test_gpus_are_not_asked_for_where_they_are_out_of_sight_or_not_needed():
-    """A launcher may show each process one of its own alone; a CPU needs none."""
-    node = composed("trainer=ddp").trainer
-    choose_hardware(node, num_gpus=4, launched=Launch("torchrun", 4, 1))
-    check_devices(node, num_gpus=1, launched=Launch("torchrun", 4, 1))
+def test_a_cpu_needs_no_gpus():
     check_devices(composed("trainer=cpu", "trainer.devices=4").trainer, num_gpus=0)
 
 
@@ -178,6 +180,13 @@ def test_an_engine_on_a_cpu_computes_in_what_is_fast_there(cpu_has_it, dtype, mo
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: cpu_has_it)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert (concrete_dtype("auto"), concrete_dtype("bfloat16")) == (dtype, "bfloat16")
+
+
+@pytest.mark.parametrize("has_it", [True, False])
+def test_a_gpu_before_ampere_computes_in_float32(has_it, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_it)
+    assert concrete_dtype("auto") == ("bfloat16" if has_it else "float32")
 
 
 def test_torch_answers_whether_it_has_kernels_for_bfloat16():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -105,6 +106,20 @@ def test_nccl_sends_chunks_between_one_start_and_one_finish(calls, monkeypatch):
     flat = [pair for chunk in sent for pair in chunk]
     assert [name for name, _ in flat] == ["a", "b", "c"]
     assert all(torch.equal(tensor, expected) for (_, tensor), (_, expected) in zip(flat, WEIGHTS, strict=True))
+
+
+def test_a_chunk_is_there_before_nccl_packs_it(calls, monkeypatch):
+    """Casts and gathers run on the caller's stream, and vLLM packs on others in another thread."""
+    stream = SimpleNamespace(synchronize=lambda: calls.append("wait"))
+    monkeypatch.setattr(nccl_engine, "open_trainer_endpoint", lambda init_info: object())
+    monkeypatch.setattr(nccl_engine.NCCLTrainerWeightTransferEngine, "send_weights", lambda self: calls.append("send"))
+    sender = Nccl(buffer_mib=1).connect(lambda *call: None, num_workers=1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    monkeypatch.setattr(torch.cuda, "ipc_collect", lambda: calls.append("collect"))
+    sender._chunk_bytes = 40
+    sender.send(iter(WEIGHTS))
+    assert calls == ["wait", "send", "wait", "send", "collect"]
 
 
 def test_ipc_sends_packed_chunks_of_an_iterator(calls, monkeypatch):
