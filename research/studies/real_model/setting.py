@@ -93,7 +93,7 @@ FIRST = Stage(
 )
 LONG = Stage(
     name="long",
-    arms=("grpo_n4", "grpo_chosen", "grpo_chosen_by_spread", "rarer_class"),
+    arms=("grpo_n4", "grpo_chosen", "grpo_chosen_by_spread"),
     num_train=5_632,
     prompts=32,
     rates=(1e-5, 1.7e-5, 3e-5),
