@@ -17,8 +17,8 @@ from scipy import stats
 
 from research.benchmarks.report import markdown
 from research.studies.contest import Contest, main
-from research.studies.curves import TOKENS, Estimate, Runs, common_seeds, final_level, is_at_an_end, log_scale
-from research.studies.real_model.setting import FIRST, GPU, GPU_ARMS, RESULTS, STAGES, Stage, arm_run
+from research.studies.curves import TOKENS, Curve, Estimate, Runs, common_seeds, final_level, is_at_an_end, log_scale
+from research.studies.real_model.setting import FIRST, GPU, GPU_ARMS, LONG, RESULTS, STAGES, Stage, arm_run
 from research.studies.real_model.tune import tuned
 from research.studies.runs import StudyRun
 from research.studies.tuning import NotTunedError
@@ -139,6 +139,19 @@ def table(name: str) -> str:
         "tokens, times fewer",
     ]
     return markdown(head, rows) if rows else "No figures yet.\n"
+
+
+def together_table() -> str:
+    """Return ``grpo_chosen_by_spread`` beside ``grpo_n4`` over the pairs of both machines, all taken as independent."""
+    found: dict[str, dict[int, Curve]] = {"grpo_n4": {}, "grpo_chosen_by_spread": {}}
+    for place, stage in enumerate((LONG, GPU_ARMS)):
+        results = CONTESTS[stage.name].results()
+        for arm, runs in found.items():
+            done = [run for run in arm_runs(stage, NUM_SEEDS)[arm] if results.has(run)]
+            runs |= {place * NUM_SEEDS + run.seed: results.row(run)["curve"] for run in done}
+    base, other = found.values()
+    row = [len(common_seeds(base, other)), level_gain(base, other).written("+.3f"), factor(base, other).written(".2f")]
+    return markdown(["pairs", "end beside `grpo_n4`", "tokens, times fewer"], [row])
 
 
 def repeated_table() -> str:
