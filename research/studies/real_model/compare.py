@@ -24,6 +24,7 @@ from research.studies.runs import StudyRun
 from research.studies.tuning import NotTunedError
 
 NUM_SEEDS = 10
+TRAINED = "trained_tokens"
 LOOKS = 2
 """After five seeds and after ten: intervals are those of 1 - 0.05 / 2 (Bonferroni)."""
 PAYS_ABOVE, CLOSED_BELOW = 1.15, 1.3
@@ -51,8 +52,8 @@ CONTESTS = {
         partial(arm_runs, stage),
         num_seeds=NUM_SEEDS,
         picture=None if name == FIRST.name else RESULTS / f"{name}.png",
-        comparator={TOKENS: "grpo_n4", "trained_tokens": "grpo_n4"},
-        drawn_costs=(TOKENS, "trained_tokens"),  # seconds are of runs beside others
+        comparator={TOKENS: "grpo_n4", TRAINED: "grpo_n4"},
+        drawn_costs=(TOKENS, TRAINED),  # seconds are of runs beside others
         rate="held-out rate",
         discard_checkpoints=True,
     )
@@ -60,12 +61,12 @@ CONTESTS = {
 }
 
 
-def factor(base: Runs, other: Runs) -> Estimate:
-    """Return how many times fewer generated tokens ``other`` needs, with a bootstrap interval over paired seeds."""
+def factor(base: Runs, other: Runs, cost: str = TOKENS) -> Estimate:
+    """Return how many times less ``other`` needs, with a bootstrap interval over paired seeds."""
     seeds = common_seeds(base, other)
 
     def statistic(chosen: np.ndarray) -> float:
-        return log_scale(base, other, TOKENS, [seeds[index] for index in chosen])
+        return log_scale(base, other, cost, [seeds[index] for index in chosen])
 
     value = statistic(np.arange(len(seeds)))
     if len(seeds) < 5:
@@ -127,7 +128,8 @@ def table(name: str) -> str:
         row += [f"{final_level(curves):.3f}", ", ".join(f"{curve[-1]['held_out']:.3f}" for curve in curves)]
         is_base = arm == "grpo_n4"
         row += ["" if is_base else level_gain(base, runs).written("+.3f")]
-        rows.append([*row, "1" if is_base else _written(factor(base, runs))])
+        row += ["1" if is_base else _written(factor(base, runs, cost)) for cost in (TOKENS, TRAINED)]
+        rows.append(row)
     head = [
         "arm",
         "seeds",
@@ -137,6 +139,7 @@ def table(name: str) -> str:
         "last evaluation, by seed",
         "end beside `grpo_n4`",
         "tokens, times fewer",
+        "trained tokens, times fewer",
     ]
     return markdown(head, rows) if rows else "No figures yet.\n"
 
