@@ -29,6 +29,7 @@ from research.studies.field.newer import TUNING as NEWER_TUNING
 from research.studies.field.staleness import TUNING as STALENESS_TUNING
 from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
+from research.studies.real_model.compare import CONTESTS as REAL_MODEL
 from research.studies.real_model.compare import repeated_table, together_table
 from research.studies.real_model.compare import table as real_model
 from research.studies.real_model.setting import FIRST, GPU, GPU_ARMS, LONG
@@ -617,6 +618,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "real_model_gpu_arms": partial(real_model, GPU_ARMS.name),
     "real_model_gpu_repeated": repeated_table,
     "real_model_together": together_table,
+    **{f"real_model_{name}_prices": REAL_MODEL[name].prices for name in (LONG.name, GPU_ARMS.name)},
     "staleness": staleness,
     "staleness_tuning": STALENESS_TUNING.table,
     "real_model_tuning": partial(real_model_tuning, FIRST),

@@ -24,7 +24,7 @@ from research.studies.runs import StudyRun
 from research.studies.tuning import NotTunedError
 
 NUM_SEEDS = 10
-TRAINED = "trained_tokens"
+TRAINED, SECONDS = "trained_tokens", "seconds"
 LOOKS = 2
 """After five seeds and after ten: intervals are those of 1 - 0.05 / 2 (Bonferroni)."""
 PAYS_ABOVE, CLOSED_BELOW = 1.15, 1.3
@@ -128,7 +128,7 @@ def table(name: str) -> str:
         row += [f"{final_level(curves):.3f}", ", ".join(f"{curve[-1]['held_out']:.3f}" for curve in curves)]
         is_base = arm == "grpo_n4"
         row += ["" if is_base else level_gain(base, runs).written("+.3f")]
-        row += ["1" if is_base else _written(factor(base, runs, cost)) for cost in (TOKENS, TRAINED)]
+        row += ["1" if is_base else _written(factor(base, runs, cost)) for cost in (TOKENS, TRAINED, SECONDS)]
         rows.append(row)
     head = [
         "arm",
@@ -140,6 +140,7 @@ def table(name: str) -> str:
         "end beside `grpo_n4`",
         "tokens, times fewer",
         "trained tokens, times fewer",
+        "seconds side by side, times fewer",
     ]
     return markdown(head, rows) if rows else "No figures yet.\n"
 
