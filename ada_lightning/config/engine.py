@@ -77,16 +77,13 @@ def _transfer_errors(run: Setup) -> Iterator[str]:
             f"{own} reaches no engine that replaces another within a step; {way_out} with rollout.host = RayPool: "
             "weights stay in Ray's object store"
         )
-    devices = run.number("trainer.devices")
+    devices, spread = run.number("trainer.devices"), run.number("rollout.engine.tensor_parallel_size")
+    own_gpus = "rollout.host.environment.CUDA_VISIBLE_DEVICES"
     if transfer is CudaIpc and devices is not None and devices > 1:
         yield (
             f"{own} shares one GPU with one training process, and trainer.devices = {devices}; use "
             "rollout/weight_transfer=nccl"
         )
-    spread, own_gpus = (
-        run.number("rollout.engine.tensor_parallel_size"),
-        "rollout.host.environment.CUDA_VISIBLE_DEVICES",
-    )
     if transfer is CudaIpc and spread and spread > 1:
         yield (
             f"{own} shares one GPU with the engine, and rollout.engine.tensor_parallel_size = {spread}; use "

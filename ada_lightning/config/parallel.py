@@ -43,9 +43,10 @@ def parallel_errors(run: Setup, launched: Launch | None = None) -> Iterator[str]
     num_processes = counts["trainer.devices"] * counts["trainer.num_nodes"]
     problems = [*_launch_errors(num_processes, launched or launch()), *_strategy_errors(run, num_processes)]
     yield from problems
-    # Where there is another problem, perhaps one process without a strategy was meant.
-    if run.is_a("trainer.strategy", ShardedStrategy, ReplicatedStrategy) and not problems:
-        yield from _group_errors(run, num_processes)
+    if not problems:  # else perhaps one process without a strategy was meant
+        yield from _group_errors(run)
+        if num_processes > 1:
+            yield from _process_errors(run)
     yield from _shard_errors(run)
 
 
@@ -102,15 +103,21 @@ def _shard_errors(run: Setup) -> Iterator[str]:
             yield f"{key} = {part.__name__} needs weights that are whole in every process; use trainer=ddp with it"
 
 
-def _group_errors(run: Setup, num_processes: int) -> Iterator[str]:
-    """An engine in the trainer's process takes over torch's default group, and ends it; an update is seen in parts."""
+def _group_errors(run: Setup) -> Iterator[str]:
+    """An engine in the trainer's process takes over torch's default group, and ends it when it closes."""
+    if not run.is_a("trainer.strategy", ShardedStrategy, ReplicatedStrategy):
+        return
     if run.is_a("rollout.host", TrainerProcess) and run.name("rollout.engine") == "VllmEngine":
         yield (
             f"rollout.host = {run.name('rollout.host')}: the engine would take over torch's process group, which "
             f"trainer.strategy = {run.name('trainer.strategy')} needs for itself; use "
             f"{'rollout=ray_gpu' if run.is_gpu else 'rollout=vllm_process'}, which gives it a process of its own"
         )
-    for name in run.names("token_masks") if num_processes > 1 else ():
+
+
+def _process_errors(run: Setup) -> Iterator[str]:
+    """Each of several processes sees a part of an update."""
+    for name in run.names("token_masks"):
         mask = run.kind(f"token_masks.{name}")
         if issubclass(mask, TokenMask) and mask.models_update:
             yield (
