@@ -76,10 +76,10 @@ class Sharding:
                     dist.all_reduce(local(parameter.grad), group=self.mesh.get_group(TENSOR))
 
     def forget_gradients(self, model: Any) -> None:
-        """Begin anew after a backward pass that raised.
+        """Begin anew after a backward pass that raised: FSDP is left in an undefined state by one.
 
-        Without it the root unit's gradients would never be reduced again. What a unit had of them stays with its whole
-        weights, one of which is there at a time.
+        ``reset_iter_state`` (torch 2.13) makes the root unit reduce its gradients again, but leaves those that units
+        have of their whole weights. They are reached where those are in place, for memory one unit after the other.
         """
         model.reset_iter_state()
         units: list[Any] = [module for module in model.modules() if isinstance(module, FSDPModule)]
@@ -87,7 +87,6 @@ class Sharding:
             unit.unshard()
             unit.zero_grad(set_to_none=True)
             unit.reshard()
-        model.zero_grad(set_to_none=True)
 
     def parameter_groups(self, model: Any) -> list[dict[str, Any]]:
         """Parameters by the mesh they are spread over: an optimiser's fused step takes one mesh at a time."""

@@ -346,13 +346,6 @@ class PolicyModule(ReadablePolicy):
         """Compute the gradients of a batch and forget them: what an update costs."""
         self._together("rehearse", partial(self._in_halves_if_needed, self._rehearse), batch)
 
-    def _follow_weights(self, _: None) -> None:
-        """Gather what the leading process sends to an engine or a file."""
-        self._leave_memory_to_engines()
-        for _named in whole_weights(self.model):
-            if self.device.type == "cuda":  # NCCL's time limit for a gather begins when it is queued
-                torch.cuda.current_stream().synchronize()
-
     def _rehearse(self, batch: TrainingBatch) -> None:
         with self.trainer.precision_plugin.forward_context():
             for microbatch in batch:
@@ -361,6 +354,13 @@ class PolicyModule(ReadablePolicy):
         self.zero_grad(set_to_none=True)
         if self.device.type == "cuda":  # whoever asks what it costs reads a clock next
             torch.cuda.synchronize()
+
+    def _follow_weights(self, _: None) -> None:
+        """Gather what the leading process sends to an engine or a file."""
+        self._leave_memory_to_engines()
+        for _named in whole_weights(self.model):
+            if self.device.type == "cuda":  # NCCL's time limit for a gather begins when it is queued
+                torch.cuda.current_stream().synchronize()
 
     def advantages(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
         """What every kept response of a rollout weighs in the update, group by group in the order of ``group.kept``."""

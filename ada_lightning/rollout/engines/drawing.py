@@ -63,12 +63,13 @@ def _located(weights_BN: Tensor, uniforms_B: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sums(weights_BN: Tensor) -> Tensor:
-    """Return running sums. Torch has no deterministic ones on a GPU, and refuses where those are asked for."""
-    return (weights_BN.cpu() if _is_refused(weights_BN) else weights_BN).cumsum(-1).to(weights_BN.device)
+    """Return running sums."""
+    return _summable(weights_BN).cumsum(-1).to(weights_BN.device)
 
 
-def _is_refused(values: Tensor) -> bool:
-    return values.is_cuda and torch.are_deterministic_algorithms_enabled()
+def _summable(values: Tensor) -> Tensor:
+    """Return them where torch adds them up: it has no deterministic running sums on a GPU, and refuses if asked."""
+    return values.cpu() if values.is_cuda and torch.are_deterministic_algorithms_enabled() else values
 
 
 def _warped(scores_BV: Tensor, settings: SamplingSettings) -> Tensor:
@@ -80,7 +81,7 @@ def _warped(scores_BV: Tensor, settings: SamplingSettings) -> Tensor:
         *([TopKLogitsWarper(settings.top_k)] if settings.top_k > 0 else []),
         *([TopPLogitsWarper(settings.top_p)] if settings.top_p < 1 else []),
     ]
-    warped_BV = scores_BV.cpu() if settings.top_p < 1 and _is_refused(scores_BV) else scores_BV  # top-p has such sums
+    warped_BV = _summable(scores_BV) if settings.top_p < 1 else scores_BV
     for warper in warpers:
         warped_BV = warper(None, warped_BV)
     return warped_BV.to(scores_BV.device)

@@ -111,7 +111,6 @@ class VllmEngine(VersionedEngine):
         os.environ.update(_ENVIRONMENT)
         with _global_state_preserved(), output_to_file(log_file):
             from vllm.engine.arg_utils import EngineArgs
-            from vllm.platforms import current_platform
             from vllm.sampling_params import RequestOutputKind, SamplingParams
             from vllm.v1.engine.llm_engine import LLMEngine
 
@@ -122,9 +121,6 @@ class VllmEngine(VersionedEngine):
             self._final_only = RequestOutputKind.FINAL_ONLY
             own = self._own_arguments(block_size=block_size, kv_cache_gib=kv_cache_gib, enforce_eager=enforce_eager)
             others: dict[str, Any] = {"trust_remote_code": False, "ir_op_priority": register_cpu_norms()}
-            if current_platform.is_cpu():  # seeded requests fail there when a prefill is cut, so whole prompts must fit
-                own["enable_chunked_prefill"] = False
-                own["max_num_batched_tokens"] = max(2048, max_model_tokens, max_num_seqs)
             others |= self._transfer_arguments() | dict(extra or {})
             # What stands in `own` has a setting of this class: `extra` that names it is a TypeError.
             arguments = EngineArgs(model=str(model_path), **own, **others)
@@ -317,7 +313,9 @@ class VllmEngine(VersionedEngine):
             self._wake(tag)
 
     def _own_arguments(self, *, block_size: int, kv_cache_gib: float, enforce_eager: bool) -> dict[str, Any]:
-        return {
+        from vllm.platforms import current_platform
+
+        own = {
             "dtype": self.weight_dtype,
             "enforce_eager": enforce_eager,
             "max_model_len": self.max_model_tokens,
@@ -337,6 +335,10 @@ class VllmEngine(VersionedEngine):
             "tensor_parallel_size": self.num_workers,
             "enable_sleep_mode": self.sleep_level > 0,
         }
+        if current_platform.is_cpu():  # seeded requests fail there when a prefill is cut, so whole prompts must fit
+            own["enable_chunked_prefill"] = False
+            own["max_num_batched_tokens"] = max(2048, self.max_model_tokens, self.max_num_seqs)
+        return own
 
     def _transfer_arguments(self) -> dict[str, Any]:
         if isinstance(self.weight_transfer, Adapter):

@@ -188,16 +188,15 @@ class WeightSender:
         if self._chunk_bytes:
             for chunk in chunks(named_tensors, self._chunk_bytes):
                 self._engine.source = _source(chunk)
-                if (
-                    torch.cuda.is_available()
-                ):  # vLLM packs on streams of its own, which wait for nothing that made these
+                # VLLM packs on streams of its own, which do not wait for the casts and gathers that made these.
+                if torch.cuda.is_available():
                     torch.cuda.current_stream().synchronize()
                 _within(self._time_limit_s, self._engine.send_weights)
         else:
             self._engine.source = _source(named_tensors)
             self._engine.send_weights()
         self._call("finish_weight_update", {})
-        if torch.cuda.is_available():  # with which the workers let go of the buffer
+        if torch.cuda.is_available():  # now that the workers have let go of the buffer
             torch.cuda.ipc_collect()
 
     def close(self) -> None:
