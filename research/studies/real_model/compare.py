@@ -8,9 +8,10 @@ protocol is docs/studies/real_model.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -62,7 +63,7 @@ CONTESTS = {
 
 
 def factor(base: Runs, other: Runs, cost: str = TOKENS) -> Estimate:
-    """Return how many times less ``other`` needs, with a bootstrap interval over paired seeds."""
+    """Return how many times less of a cost ``other`` needs, with a bootstrap interval over paired seeds."""
     seeds = common_seeds(base, other)
 
     def statistic(chosen: np.ndarray) -> float:
@@ -111,13 +112,11 @@ def level_gain(base: Runs, other: Runs) -> Estimate:
 
 def table(name: str) -> str:
     """Return where every arm of a stage begins and ends, beside ``grpo_n4`` with the same seeds."""
-    results = CONTESTS[name].results()
     try:
-        of_arms = arm_runs(STAGES[name], NUM_SEEDS)
+        found = _rows(name)
     except NotTunedError:
         return "No figures yet.\n"
-    found = {arm: {run.seed: results.row(run) for run in runs if results.has(run)} for arm, runs in of_arms.items()}
-    known = {arm: {seed: row["curve"] for seed, row in runs.items()} for arm, runs in found.items()}
+    known = _curves(found)
     base, rows = known.get("grpo_n4", {}), []
     for arm, runs in known.items():
         if not (seeds := sorted(set(base) & set(runs))):
@@ -147,13 +146,11 @@ def table(name: str) -> str:
 
 def together_table() -> str:
     """Return ``grpo_chosen_by_spread`` beside ``grpo_n4`` over the pairs of both machines, all taken as independent."""
-    found: dict[str, dict[int, Curve]] = {"grpo_n4": {}, "grpo_chosen_by_spread": {}}
-    for place, stage in enumerate((LONG, GPU_ARMS)):
-        results = CONTESTS[stage.name].results()
-        for arm, runs in found.items():
-            done = [run for run in arm_runs(stage, NUM_SEEDS)[arm] if results.has(run)]
-            runs |= {place * NUM_SEEDS + run.seed: results.row(run)["curve"] for run in done}
-    base, other = found.values()
+    on_cpu, on_gpu = _curves(_rows(LONG.name)), _curves(_rows(GPU_ARMS.name))
+    base, other = (
+        on_cpu[arm] | {NUM_SEEDS + seed: curve for seed, curve in on_gpu[arm].items()}
+        for arm in ("grpo_n4", "grpo_chosen_by_spread")
+    )
     row = [len(common_seeds(base, other)), level_gain(base, other).written("+.3f"), factor(base, other).written(".2f")]
     return markdown(["pairs", "end beside `grpo_n4`", "tokens, times fewer"], [row])
 
@@ -163,13 +160,28 @@ def repeated_table() -> str:
 
     GRPO has run twice there, so its own row says what a repeat alone can move.
     """
-    base = CONTESTS[GPU.name].curves()["grpo_n4"]
-    results, rows = CONTESTS[GPU_ARMS.name].results(), []
-    for arm, runs in arm_runs(GPU_ARMS, NUM_SEEDS).items():
-        found = {run.seed: results.row(run)["curve"] for run in runs if results.has(run) and run.seed in base}
-        rows.append([f"`{arm}`", len(found), level_gain(base, found).written("+.3f"), _written(factor(base, found))])
-    head = ["arm", "seeds", "end beside GRPO's other runs", "tokens, times fewer"]
-    return markdown(head, rows)
+    base = _curves(_rows(GPU.name))["grpo_n4"]
+    rows = [
+        [
+            f"`{arm}`",
+            len(common_seeds(base, runs)),
+            level_gain(base, runs).written("+.3f"),
+            _written(factor(base, runs)),
+        ]
+        for arm, runs in _curves(_rows(GPU_ARMS.name)).items()
+    ]
+    return markdown(["arm", "seeds", "end beside GRPO's other runs", "tokens, times fewer"], rows)
+
+
+def _rows(name: str) -> dict[str, dict[int, dict[str, Any]]]:
+    """Return the results of a stage that are known, by arm and seed."""
+    results = CONTESTS[name].results()
+    of_arms = arm_runs(STAGES[name], NUM_SEEDS)
+    return {arm: {run.seed: results.row(run) for run in runs if results.has(run)} for arm, runs in of_arms.items()}
+
+
+def _curves(rows: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> dict[str, dict[int, Curve]]:
+    return {arm: {seed: row["curve"] for seed, row in of_arm.items()} for arm, of_arm in rows.items()}
 
 
 def _written(estimate: Estimate) -> str:

@@ -103,7 +103,7 @@ def run_out_of_memory_once(policy):
 def make_trainer(
     kind, *, strategy_options=None, precision="32-true", callbacks=(), on_gpu=False, num_processes=2, **options
 ):
-    """Two processes on a CPU, or as many as there are GPUs for: one."""
+    """So many processes on a CPU; alone, or on a GPU, one."""
     strategy = {"fsdp": ShardedStrategy, "ddp": ReplicatedStrategy, "alone": lambda: "auto"}[kind]
     return Trainer(
         devices=1 if kind == "alone" or on_gpu else num_processes,
