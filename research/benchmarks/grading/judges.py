@@ -28,15 +28,15 @@ def _boxed(pair: Pair) -> str:
 
 
 def ours() -> tuple[Judge, str]:
-    """MathReward as ``reward=math`` makes it; for scale words NumericReward, which reads them outside of boxes."""
+    """MathReward, several boxes as a list; for scale words NumericReward, which reads them outside of boxes."""
     from ada_lightning.core.records import Completion, Prompt
-    from ada_lightning.rewards.extraction import LastQuantity
+    from ada_lightning.rewards.extraction import LastBoxed, LastQuantity
     from ada_lightning.rewards.math import MathReward
     from ada_lightning.rewards.numeric import NumericReward
 
     for name in MathReward.modules:  # a worker of the pool imports them before its first answer
         importlib.import_module(name)
-    math, numeric = MathReward(), NumericReward(LastQuantity(), relative_tolerance=0.01)
+    math, numeric = MathReward(LastBoxed(several="list")), NumericReward(LastQuantity(), relative_tolerance=0.01)
 
     def judge(pair: Pair) -> bool:
         reward, text = (numeric, f"It is {pair.answer}.") if pair.kind == "X2" else (math, _boxed(pair))
