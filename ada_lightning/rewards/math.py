@@ -99,6 +99,7 @@ class MathReward:
             raise ValueError(f"reward.reward.max_answer_chars must be 1 to 10,000; got {max_answer_chars}")
         if thinking not in ("keep", "ignore", "opened"):
             raise ValueError(f"reward.reward.thinking must be keep, ignore or opened; got {thinking!r}")
+        self.thinking = thinking
         extraction = LastBoxed() if extraction is None else extraction
         is_all = thinking == "keep"
         self.extraction = extraction if is_all else AfterThinking(extraction, is_opened=thinking == "opened")

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
 
+_PROMPT_MARKS = ("Assistant:", "<|im_start|>assistant")
+"""Where a response begins in the text of prompt and response."""
 _KEYWORD_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -74,6 +76,14 @@ class UserFunction:
         """What the function itself says under a name, as ``function.name = ...``; None where it says nothing."""
         self._checked()
         return getattr(self._function, name, None)
+
+    def source(self) -> str:
+        """Text of the function's module; empty where there is none to read."""
+        self._checked()
+        try:
+            return inspect.getsource(inspect.getmodule(inspect.unwrap(self._function)))  # type: ignore[arg-type]
+        except (OSError, TypeError):
+            return ""
 
     def check_names(self, available: Collection[str], where: str, *, way_out: str = "") -> None:
         """Raise ValueError where a parameter without a default is not among the names that there are.
@@ -162,6 +172,17 @@ class UserFunctionReward:
         """What the function says of itself in an attribute of this name."""
         said: bool | None = self.function.attribute("answers_without_reference")
         return said
+
+    @property
+    def hint(self) -> str:
+        """What may be wrong where all its rewards are equal; empty where nothing is known."""
+        mark = next((mark for mark in _PROMPT_MARKS if mark in self.function.source()), "")
+        if not mark:
+            return ""
+        return (
+            f"the module of {self.function.path} looks for {mark!r}, as functions of verl's first year do, which get "
+            "prompt and response in one text: here it is the response alone, so take that out"
+        )
 
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
         """Grade one response."""
