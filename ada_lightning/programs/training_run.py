@@ -124,9 +124,7 @@ class Run:
                 f"warning: data.prompts_per_step = {data.prompts_per_step}, but there are {number} training prompts: "
                 f"each step has some of them several times; data.prompts_per_step={number} has none twice"
             )
-        lines += start_lines(
-            self.grader.reward, data.train_prompts, self.tokenizer.decode(data.train_prompts[0].prompt_ids)
-        )
+        lines += start_lines(self.grader.reward, data.train_prompts, self.tokenizer)
         if not self.cfg.preview:
             begins = f", continued from {self.checkpoint.name}" if self.checkpoint else ""
             lines.append(f"run folder: {self.run_dir.path}{begins}")

@@ -11,6 +11,7 @@ from ada_lightning.core.records import Prompt, Response
 from ada_lightning.rewards.extraction import marks
 from ada_lightning.rewards.user_function import UserFunctionReward
 
+_ANSWER_LINE = "reward.reward.extraction._target_=ada_lightning.rewards.extraction.AnswerLine"
 _MAX_PROMPTS = 1000
 _MIN_REWARDS = 16
 """Fewer may be equal by chance."""
@@ -79,13 +80,15 @@ def _unasked(reward: Any, texts: Sequence[str]) -> str:
     needed = () if extraction is None else marks(extraction)
     if not needed or any(mark in text for text in texts for mark in needed):
         return ""
-    line = "ada_lightning.rewards.extraction.AnswerLine"
-    has_line = any("answer:" in text for text in texts)
-    other = f'the prompts ask for "Answer: ...", which {line} reads' if has_line else f'{line} reads "Answer: ..."'
+    if any("answer:" in text for text in texts):
+        other = f'read the "Answer: ..." that prompts ask for: {_ANSWER_LINE}'
+    elif "answer:" in needed:
+        other = "name another reward.reward.extraction"
+    else:
+        other = f'ask for a last line "Answer: ..." and read that: {_ANSWER_LINE}'
     return (
         f"no prompt asks for {' or '.join(needed)}, and {type(reward).__name__} finds no answer without it: other "
-        "responses are worth 0. Ask for it in data.source.system_prompt, or set reward.reward.extraction._target_: "
-        f"{other}"
+        f"responses are worth 0. Ask for it in data.source.system_prompt, or {other}"
     )
 
 

@@ -40,11 +40,11 @@ BOX = r"no prompt asks for \boxed, and MathReward finds no answer without it: ot
 @pytest.mark.parametrize(
     ("reward", "texts", "parts"),
     [
-        (MathReward(), ["What is 6 + 6?"], [BOX, r"AnswerLine reads"]),
+        (MathReward(), ["What is 6 + 6?"], [BOX, 'ask for a last line "Answer: ..."']),
         (MathReward(), ["Put it into \\boxed{}.", "What is 6 + 6?"], []),
-        (MathReward(), [DAPO], ['the prompts ask for "Answer']),
+        (MathReward(), [DAPO], ['or read the "Answer: ..." that prompts ask for: reward.reward']),
         (MathReward(AnswerLine()), [DAPO], []),
-        (MathReward(AnswerLine()), ["What is 6 + 6?"], ["no prompt asks for answer:"]),
+        (MathReward(AnswerLine()), ["What is 6 + 6?"], ["no prompt asks for answer:", "name another"]),
         (MathReward(FirstOf([LastBoxed(), AnswerLine()])), ["6 + 6"], [r"asks for \boxed or answer:"]),
         (MathReward(FirstOf([LastBoxed(), LastNumber()])), ["6 + 6"], []),
         (MathReward(thinking="ignore"), ["6 + 6"], [BOX]),
