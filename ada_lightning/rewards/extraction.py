@@ -42,7 +42,7 @@ _SPELLINGS = [
 _BOX = r"\\{1,2}(?:boxed|fbox|framebox)(?![A-Za-z])"
 """Two backslashes stand in texts that were escaped once too often."""
 _BOXED_EVENTS = re.compile(
-    rf"(?P<opens>{_BOX}\s*\{{)|{_BOX}\s+(?P<bare>[-+]?[0-9][0-9,]*(?:\.[0-9]+)?|[A-Za-z](?![A-Za-z]))|\\.|[{{}}]",
+    rf"(?P<opens>{_BOX}\s*\{{)|{_BOX}\s+(?P<bare>[-+]?[0-9][0-9,]*(?:\.[0-9]+)?|[A-Za-z](?=[.$\n]|\Z))|\\.|[{{}}]",
     re.DOTALL,
 )
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")

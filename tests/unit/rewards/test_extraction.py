@@ -142,7 +142,7 @@ CASES = [
             (r"\boxed{\boxed{}}", None),
             (r"$\boxed 12$", "12"),
             (r"\boxed x", "x"),
-            (r"\boxed answers are \boxed{3}", "3"),
+            (r"\boxed{3} is in the \boxed I was asked for", "3"),
             (r"\boxed -1,200.5.", "-1,200.5"),
             (r"\boxed\frac12", None),
             ("boxed{12}", None),
