@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from torch.nn import Module
+
+from ada_lightning.rewards.user_function import mentions
+from ada_lightning.run.doctor import about_percentages
 
 RewardFunction = Callable[..., Sequence[float | None]]
 GIVEN = ("prompts", "completions", "completion_ids")
@@ -66,6 +70,11 @@ class Grading:
         for name in map(_name, self.functions):
             number = sum(other.rpartition("#")[0] == name or other == name for other in self.names)
             self.names.append(f"{name}#{number + 1}" if number else name)
+        callers = [
+            name for name, function in zip(self.names, self.functions, strict=True) if _calls_math_verify(function)
+        ]
+        if callers and (note := about_percentages()):
+            warnings.warn(f"{', '.join(callers)}: {note}", UserWarning, stacklevel=3)
 
     def check_columns(self, columns: Iterable[str]) -> None:
         """Compare what the functions ask for with what they get.
@@ -169,6 +178,11 @@ def _unwrapped(function: Any) -> Any:
 def _is_async(function: Any) -> bool:
     inner = _unwrapped(function)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
+
+
+def _calls_math_verify(function: Any) -> bool:
+    inner = _unwrapped(function)
+    return mentions(inner if hasattr(inner, "__name__") else type(inner), "math_verify")
 
 
 def _name(function: Any) -> str:

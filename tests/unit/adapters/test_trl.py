@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import torch
 from trl import GRPOConfig, GRPOTrainer
+from trl.rewards import accuracy_reward
 
 from ada_lightning.adapters import tested
 from ada_lightning.adapters.pools import Row
@@ -33,6 +34,7 @@ from ada_lightning.config.problems import ConfigError
 from tests.tapes import world
 from tests.unit.adapters import trl_world
 from tests.unit.adapters.conformance import COMBINATIONS, WITH_OBJECTIVE, Played, assert_same, outcome, truth
+from tests.unit.rewards.calls_math_verify import equal
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -527,6 +529,11 @@ def test_what_cannot_grade_is_refused(function):
 def test_another_number_of_weights_is_refused(functions, weights):
     with pytest.raises(ValueError, match="reward functions and"):
         Grading(functions, weights)
+
+
+def test_functions_that_call_math_verify_are_told_of_its_percentages():
+    with pytest.warns(UserWarning, match=r"^equal, equal#2, accuracy_reward: math-verify .* takes 50\\% for 50"):
+        Grading([equal, partial(equal), _anything, accuracy_reward])
 
 
 def test_a_reward_for_every_response():
