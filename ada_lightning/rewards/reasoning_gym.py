@@ -44,8 +44,7 @@ class ReasoningGymReward:
     """The task's own ``score_answer`` on the extracted answer; 0 where the response holds no answer.
 
     Verifiers give partial credit, for example 0.01 for any attempt, or the ratio of lengths where the expected answer
-    is a part of the given one. With 0/1 rewards that would count as a little right. An empty answer, for which some
-    tasks pay 0.01 or 0.05, is worth 0 and no vote, unless it has full marks.
+    is a part of the given one. With 0/1 rewards that would count as a little right.
 
     Five tasks (boxnet, graph_color, propositional_logic, rubiks_cube, rush_hour) accept many answers and name none.
     Majority votes count equal texts there, so right answers split the votes.
@@ -95,8 +94,6 @@ class ReasoningGymReward:
         if answer is None:
             return Verdict(0.0)
         score = _score(dataset, answer, entry)
-        if not answer.strip() and score < 1:
-            return Verdict(0.0)
         number = parse_number(answer)
         told = " ".join(answer.split()) if number is None else str(number)
         return Verdict(float(score >= 1) if self.binary else score, told)

@@ -58,13 +58,6 @@ def test_no_answer_is_worth_nothing_where_the_verifier_rewards_any_attempt():
     assert reward(prompt, Completion("no digits")) == Verdict(0.0)
 
 
-@pytest.mark.parametrize("task", ["power_function", "rubiks_cube", "sentence_reordering"])
-def test_an_empty_answer_is_worth_nothing_and_no_vote_though_the_verifier_pays_for_it(task):
-    prompt = make_prompt(task)
-    assert reasoning_gym.create_dataset(task).score_answer("", prompt.reference["entry"]) > 0
-    assert ReasoningGymReward(WholeResponse(), binary=False)(prompt, Completion(" \n")) == Verdict(0.0)
-
-
 @pytest.mark.parametrize("task", ["boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"])
 def test_tasks_without_an_answer_of_their_own_are_judged_by_their_verifier_and_by_nothing_else(task):
     (prompt,) = ReasoningGymSource({task: {}}, num_train=1, num_heldout=0, seed=0).train_prompts()
