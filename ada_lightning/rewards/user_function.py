@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, ClassVar
 
@@ -74,6 +75,11 @@ class UserFunction:
         """What the function itself says under a name, as ``function.name = ...``; None where it says nothing."""
         self._checked()
         return getattr(self._function, name, None)
+
+    def mentions(self, package: str) -> bool:
+        """Whether the source of its module names a package; False where there is no source."""
+        self._checked()
+        return mentions(self._function, package)
 
     def check_names(self, available: Collection[str], where: str, *, way_out: str = "") -> None:
         """Raise ValueError where a parameter without a default is not among the names that there are.
@@ -208,6 +214,15 @@ def sample_columns(prompt: Prompt) -> dict[str, Any]:
     """
     answer = {"answer": prompt.reference["answer"]} if "answer" in prompt.reference else {}
     return {**prompt.reference.get("columns", {}), **answer}
+
+
+def mentions(function: Any, package: str) -> bool:
+    """Whether the source of a function's module names a package; False where there is no source."""
+    try:
+        source = inspect.getsource(inspect.getmodule(function) or function)
+    except (OSError, TypeError):
+        return False
+    return re.search(rf"\b{re.escape(package)}\b", source) is not None
 
 
 def _takes_any(parameter: inspect.Parameter) -> bool:

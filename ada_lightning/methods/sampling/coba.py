@@ -40,8 +40,8 @@ class CobaSampler(OneShotSampler):
     Gains fall geometrically, so giving each response to the largest gain is optimal; the paper does the same.
 
     Source:
-        Public code: ``recipe/coba_rl/budget_allocators.py`` at aa6b834a, which also has tau's range, the clipping of
-        pass rates and the alpha of a run's first step.
+        Within-yao/CoBA-RL at aa6b834a: ``recipe/coba_rl/budget_allocators.py``, which also has tau's range, how pass
+        rates are clipped and the alpha of a run's first step.
     """
 
     n_min: int = 2

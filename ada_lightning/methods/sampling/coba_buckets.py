@@ -31,7 +31,8 @@ def divide_by_buckets(
     ``by_value`` divides a total among given pass rates within the same bounds.
 
     Source:
-        ``recipe/coba_rl/budget_allocators.py`` at aa6b834a: ``allocate``, ``_allocate_remaining_weighted``.
+        Within-yao/CoBA-RL at aa6b834a: ``allocate``, ``_allocate_remaining_weighted`` of
+        ``recipe/coba_rl/budget_allocators.py``.
     """
     hard = [index for index, rate in enumerate(rates) if rate < _HARD_BELOW]
     easy = [index for index, rate in enumerate(rates) if rate > _EASY_ABOVE]

@@ -38,7 +38,7 @@ class KnapsackSampler(TokenDividingSampler):
     the total, what is due, demanded and left over count by what a response costs, and gains in V by their cost.
 
     Source:
-        ``verl/trainer/ppo/exploration_utils.py`` of the public code at ca5d5f5; settings of its
+        liziniu/KnapsackRL at ca5d5f5: ``verl/trainer/ppo/exploration_utils.py``; settings of its
         ``run_knapsack_grpo_7b.sh``.
 
     Example:
