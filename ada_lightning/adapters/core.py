@@ -263,13 +263,18 @@ class Core:
         bent = [line for line in lines if "loss.importance_cap" not in line]  # the loop's own to correct
         return "\n".join([f"{adapter}; one update for each step, of the policy that drew it", *bent])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, *, between_steps: bool = True) -> dict[str, Any]:
         """What outlives a step, as JSON has it.
 
+        Args:
+            between_steps: refuse while a step is under way. False: nothing is kept of that step, and whoever goes on
+                from here draws it anew, with the same prompts and seeds.
+
         Raises:
-            RuntimeError: a step is under way: rows of one that is cut off are drawn anew.
+            RuntimeError: a step is under way.
         """
-        self._check_closed()
+        if between_steps:
+            self._check_closed()
         queue = self._queue_at(self._step) if self._queue is not None and not self._picked else self._queue
         position = None if queue is None else queue.now()
         return {

@@ -31,6 +31,10 @@ def best_rule(audit: Audit) -> RuleRow | None:
 
 def advice(audit: Audit) -> list[str]:
     """Return sentences, the weightiest first; one that says so where nothing stands out."""
+    if not audit.gathered.tells_gradient:
+        return [
+            "Record several responses a prompt: one shows neither what gave no gradient nor what a rule would cost."
+        ]
     found = [*_of_rules(audit), *_of_causes(audit), *_of_history(audit), *_of_length(audit)]
     return found or [
         "Nothing stands out: no rule that the log can judge is surely cheaper, and few tokens lack a gradient."

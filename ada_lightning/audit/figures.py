@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from ada_lightning.audit.columns import by_prompt, history_columns, log_columns, rule_columns
 from ada_lightning.audit.general_holes import general_holes
 from ada_lightning.audit.groups import Gathered, gather
@@ -169,6 +171,8 @@ def _figures(gathered: Gathered, returns: bool) -> dict[str, Figure]:
         "length_gap": _ratio("gap", "both"),
     }
     figures |= {f"lost:{cause.name}": _ratio(f"lost:{cause.name}", "length") for cause in Cause}
+    if not gathered.tells_gradient:
+        figures["no_gradient"] = lambda sums: np.full_like(sums["length"], np.nan)
     if all(group.num_truncated is not None for group in gathered.groups):
         figures["truncated"] = _ratio("truncated", "responses")
     if returns:

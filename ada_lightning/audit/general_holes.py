@@ -34,6 +34,14 @@ def general_holes(gathered: Gathered, returning: Sequence[Visit], num_signal: in
             ),
         ),
         (
+            lambda: not gathered.tells_gradient,
+            Hole(
+                "several responses a prompt",
+                "what gave no gradient cannot be told, and of pass rates only the mean is known",
+                f"{FEW_RESPONSES} responses a prompt while recording",
+            ),
+        ),
+        (
             lambda: max(group.positives + group.negatives for group in groups) < FEW_RESPONSES,
             Hole(
                 f"groups of {FEW_RESPONSES} or more",

@@ -74,6 +74,8 @@ class Gathered:
     num_prompts: int
     knows_prompts: bool
     """Whether every response names its prompt."""
+    tells_gradient: bool
+    """Whether groups have several responses, or any an advantage: else rewards have nothing to be compared with."""
 
 
 def gather(log: Log, *, threshold: float | None = None, sampling: Sampling | None = None) -> Gathered:
@@ -93,13 +95,14 @@ def gather(log: Log, *, threshold: float | None = None, sampling: Sampling | Non
         by_group.setdefault((row.step, row.group_key), []).append(row)
     sizes = {len(rows) for rows in by_group.values()}
     sampling = sampling or log.sampling or (Sampling.UNIFORM if len(sizes) == 1 else Sampling.ADAPTIVE)
+    tells_gradient = max(sizes, default=0) > 1 or any(row.advantage is not None for row in log.rows)
     unit = _unit(log.rows)
     prompts: dict[object, int] = {}
     groups = []
     for key, rows in sorted(by_group.items(), key=lambda item: item[0][0]):
         prompt_key: object = key if rows[0].prompt_key is None else rows[0].prompt_key
         number = prompts.setdefault(prompt_key, len(prompts))
-        groups.append(_group(rows, number, unit, threshold, sampling))
+        groups.append(_group(rows, number, unit, threshold, sampling, tells_gradient))
     return Gathered(
         groups,
         unit,
@@ -108,6 +111,7 @@ def gather(log: Log, *, threshold: float | None = None, sampling: Sampling | Non
         sampling,
         len(prompts),
         all(row.prompt_key is not None for row in log.rows),
+        tells_gradient,
     )
 
 
@@ -124,14 +128,16 @@ def _unit(rows: Sequence[Row]) -> Unit:
     return Unit.CHARACTERS if all(row.num_characters is not None for row in rows) else Unit.RESPONSES
 
 
-def _group(rows: Sequence[Row], prompt: int, unit: Unit, threshold: float, sampling: Sampling) -> Group:
+def _group(
+    rows: Sequence[Row], prompt: int, unit: Unit, threshold: float, sampling: Sampling, tells_gradient: bool
+) -> Group:
     graded = [row for row in rows if row.reward is not None and row.untrained is not Cause.ABORTED]
     positive = [row for row in graded if _is_positive(row, threshold)]
     negative = [row for row in graded if not _is_positive(row, threshold)]
     differs = len({row.reward for row in graded}) > 1
     lost: dict[Cause, float] = {}
     for row in rows:
-        if cause := _cause(row, graded, bool(positive), differs):
+        if cause := _cause(row, graded, bool(positive), differs or not tells_gradient):
             lost[cause] = lost.get(cause, 0.0) + length_of(row, unit)
     is_first = sampling is Sampling.UNIFORM
     classes = [[row for row in rows_of if is_first or row.block == 0] for rows_of in (positive, negative)]

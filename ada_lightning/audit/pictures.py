@@ -36,6 +36,8 @@ _NARROW = 0.055
 
 def pieces(audit: Audit) -> list[tuple[str, str, float]]:
     """Return (label, colour, share) of the bar of all tokens, what gave a gradient first."""
+    if not audit.gathered.tells_gradient:
+        return [("not known", COLORS[Cause.NOT_GRADED], 1.0)]
     lost = [(cause, audit.figures[f"lost:{cause.name}"].value) for cause in Cause]
     found = [("gave a gradient", GRADIENT, 1.0 - audit.figures["no_gradient"].value)]
     return found + [(LABELS[cause], COLORS[cause], share) for cause, share in lost if share > 0]

@@ -10,6 +10,8 @@ from ada_lightning.audit.spelling import number, percent
 def headline(audit: Audit) -> str:
     """Return the one sentence to remember."""
     unit = audit.gathered.unit.value
+    if not audit.gathered.tells_gradient:
+        return f"One response a prompt and no advantages: this log cannot tell which {unit} gave no gradient."
     return f"{percent(audit.figures['no_gradient'])} of all {unit} gave no gradient."
 
 
@@ -31,9 +33,12 @@ def about(audit: Audit) -> str:
 def facts(audit: Audit) -> list[tuple[str, str, str]]:
     """Return (name, figure, meaning) of what has no table of its own."""
     figures, unit = audit.figures, audit.gathered.unit.value
+    rows = [("pass rate", percent(figures["pass_rate"]), "mean over prompt visits")]
+    if not audit.gathered.tells_gradient:
+        return rows
     rows = [
         ("groups with a signal", percent(figures["signal"]), "share of prompt visits whose rewards differ"),
-        ("pass rate", percent(figures["pass_rate"]), "mean over prompt visits"),
+        *rows,
         (
             "concentration of the signal",
             percent_plain(audit.mixture.signal_share(0.1)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
@@ -12,6 +13,8 @@ from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.methods.estimators import SimilarPrompts
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.rewards.math import MathReward
+from ada_lightning.rewards.user_function import UserFunctionReward
+from ada_lightning.run.doctor import about_percentages
 
 CPU_KV_CACHE_GIB = 0.5
 """What rollout=vllm_cpu gives an engine, and all that derive from it."""
@@ -33,6 +36,7 @@ def settings_notices(run: Setup, chosen: Iterable[str] = ()) -> Iterator[str]:
     if not any(override.startswith(f"{_LENGTH}=") for override in chosen):
         yield from _length_notices(run)
     yield from _memory_notices(run)
+    yield from _percentage_notices(run.part("reward.reward"))
 
 
 def _engine_notices(run: Setup) -> Iterator[str]:
@@ -57,6 +61,19 @@ def _length_notices(run: Setup) -> Iterator[str]:
             f"hardly any answer can stand; for responses of up to 512 tokens: {_LENGTH}=512 "
             f"rollout.max_model_tokens={512 + int(prompt or 256)}; if it is meant: {_LENGTH}={response:g}"
         )
+
+
+def _percentage_notices(reward: Any) -> Iterator[str]:
+    """Reward functions that call math-verify judge percentages otherwise than where Hydra is not installed."""
+    for part in getattr(reward, "parts", {}).values():
+        yield from _percentage_notices(part)
+    if isinstance(reward, UserFunctionReward) and (note := about_percentages()):
+        try:
+            is_called = reward.function.mentions("math_verify")
+        except ValueError:  # it cannot be imported, which the check says
+            is_called = False
+        if is_called:
+            yield f"{reward.function.path} calls math-verify: {note}"
 
 
 def _memory_notices(run: Setup) -> Iterator[str]:

@@ -134,10 +134,12 @@ class ReasoningGymSource:
             raise ValueError(
                 f"task {task!r} puts something into its entries that cannot be sent to reward workers: {error}"
             ) from error
+        # Some tasks have many right answers and name none: rewards that compare with one must see that there is none.
+        answer = {} if entry["answer"] is None else {"answer": entry["answer"]}
         return Prompt(
             prompt_id=stable_hash(task, entry["question"], entry["answer"]),
             messages=chat_messages(entry["question"], self.system_prompt),
-            reference={"task": task, "config": config, "entry": entry, "answer": entry["answer"]},
+            reference={"task": task, "config": config, "entry": entry, **answer},
             task=task,
         )
 

@@ -46,6 +46,9 @@ class ReasoningGymReward:
     Verifiers give partial credit, for example 0.01 for any attempt, or the ratio of lengths where the expected answer
     is a part of the given one. With 0/1 rewards that would count as a little right.
 
+    Five tasks (boxnet, graph_color, propositional_logic, rubiks_cube, rush_hour) accept many answers and name none.
+    Majority votes count equal texts there, so right answers split the votes.
+
     The verdict's answer has runs of white space made one space and numbers in one spelling (``12.0`` is ``12``);
     letters keep their case, which some tasks are about.
 

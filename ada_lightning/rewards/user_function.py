@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, ClassVar
 
@@ -80,10 +81,12 @@ class UserFunction:
     def source(self) -> str:
         """Text of the function's module; empty where there is none to read."""
         self._checked()
-        try:
-            return inspect.getsource(inspect.getmodule(inspect.unwrap(self._function)))  # type: ignore[arg-type]
-        except (OSError, TypeError):
-            return ""
+        return _source(self._function)
+
+    def mentions(self, package: str) -> bool:
+        """Whether the source of its module names a package; False where there is no source."""
+        self._checked()
+        return mentions(self._function, package)
 
     def check_names(self, available: Collection[str], where: str, *, way_out: str = "") -> None:
         """Raise ValueError where a parameter without a default is not among the names that there are.
@@ -229,6 +232,18 @@ def sample_columns(prompt: Prompt) -> dict[str, Any]:
     """
     answer = {"answer": prompt.reference["answer"]} if "answer" in prompt.reference else {}
     return {**prompt.reference.get("columns", {}), **answer}
+
+
+def mentions(function: Any, package: str) -> bool:
+    """Whether the source of a function's module names a package; False where there is no source."""
+    return re.search(rf"\b{re.escape(package)}\b", _source(function)) is not None
+
+
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(inspect.getmodule(function) or function)
+    except (OSError, TypeError):
+        return ""
 
 
 def _takes_any(parameter: inspect.Parameter) -> bool:

@@ -29,6 +29,9 @@ OUTSIDE = (
 )
 """What takes the place of ``make setup`` there."""
 
+ANTLR = "antlr4-python3-runtime"
+"""What the parsers of Hydra and of math-verify run on."""
+
 NUMA = "libnuma.so.1"
 """Library of the system that the CPU kernels of vLLM link."""
 
@@ -73,6 +76,18 @@ def pinned_torch() -> str:
     pins = {str(pin.specifier) for pin in map(Requirement, requirements) if pin.name == "torch"}
     (pin,) = pins  # the extras agree, or no lock could
     return pin.removeprefix("==")
+
+
+def about_percentages() -> str:
+    """Say what math-verify makes of percentages beside Hydra, which needs ANTLR's runtime 4.9; empty elsewhere."""
+    found = _version(ANTLR)
+    if not found.startswith("4.9.") or not _is_installed("math-verify"):
+        return ""
+    return (
+        rf"math-verify {_version('math-verify')} takes 50\% for 50 and not for 0.5 here: Hydra needs {ANTLR} {found}, "
+        "and math-verify reads percentages with a newer one, such as 4.13.2. This concerns reward functions that call "
+        "it; reward=math reads answers by itself"
+    )
 
 
 def diagnose() -> Iterator[str]:
@@ -146,6 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     for finding in findings:
         print(f"PROBLEM: {finding}", file=sys.stderr)
+    if note := about_percentages():
+        print(f"note: {note}")
     if not findings:
         print(f"torch {_version('torch')}, transformers {_version('transformers')} and vllm fit together")
     return 1 if findings else 0

@@ -1,1 +1,1 @@
-"""The flight recorder put to the test: logs whose truth is known, the same log in every format, and real ones."""
+"""The rollout audit put to the test: logs whose truth is known, the same log in every format, and real ones."""

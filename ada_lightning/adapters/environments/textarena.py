@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ada_lightning.adapters.environments.library import SeededEnvironment
 
 
 class TextArenaEnvironment(SeededEnvironment):
     """One of ``textarena.make``'s for one player; the reward is the player's at the end.
 
-    Without the wrappers that repeat the whole history: it is in the model's context already. What the game says of the
+    Of the game's default wrappers those of actions are kept: most games put brackets around a turn that has none. Those
+    that repeat the whole history are left out: it is in the model's context already. What the game says of the
     model's turns is left out for the same reason.
+
+    Many games pay for closeness. One that ends by invalid moves is worth at most 0 here, whatever it pays. One that is
+    lost otherwise keeps what it pays: ``rollout.positive_threshold=0.99`` counts as right only what is won.
 
     Args:
         name: of the game, such as ``GuessTheNumber-v0``.
@@ -31,11 +37,23 @@ class TextArenaEnvironment(SeededEnvironment):
 
     def answer(self, text: str) -> tuple[str, float, bool]:
         """Take a turn."""
-        is_over, _ = self.inner.step(text)
+        is_over, _ = self._wrapped().step(text)
         if not is_over:
             return self._said(), 0.0, False
-        rewards, _ = self.inner.close()
-        return "", float(rewards[0]), True
+        rewards, info = self.inner.close()
+        reward = float(rewards[0])
+        return "", min(reward, 0.0) if info[0]["invalid_move"] else reward, True
+
+    def _wrapped(self) -> Any:
+        """The game with its wrappers of actions: made for each turn, since they cannot be pickled."""
+        import textarena
+        from textarena.envs.registration import ENV_REGISTRY
+
+        game = self.inner
+        for wrapper in ENV_REGISTRY[self.name].default_wrappers or ():
+            if issubclass(wrapper, textarena.ActionWrapper):
+                game = wrapper(game)
+        return game
 
     def _said(self) -> str:
         player, messages = self.inner.get_observation()

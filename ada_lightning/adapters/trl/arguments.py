@@ -55,6 +55,17 @@ def _shape_refusals(trainer: Any, max_kept: int, num_prompts: int) -> Iterator[s
             f"{trainer.args.steps_per_generation} makes several rollouts for one update, and the core learns between "
             "rollouts; leave steps_per_generation out and raise num_prompts"
         )
+    elif trainer.args.num_iterations * trainer.args.steps_per_generation % trainer.args.gradient_accumulation_steps:
+        yield (
+            f"num_iterations={trainer.args.num_iterations} times steps_per_generation="
+            f"{trainer.args.steps_per_generation} does not divide by gradient_accumulation_steps="
+            f"{trainer.args.gradient_accumulation_steps}: an update would take rows of two rollouts"
+        )
+
+
+def updates_of_a_rollout(args: Any) -> int:
+    """Return how many updates train on the rows of one rollout."""
+    return int(args.num_iterations * args.steps_per_generation // args.gradient_accumulation_steps)
 
 
 def _advantage_refusals(args: Any) -> Iterator[str]:

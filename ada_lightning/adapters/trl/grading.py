@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import math
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from torch.nn import Module
+
+from ada_lightning.rewards.user_function import mentions
+from ada_lightning.run.doctor import about_percentages
+
 RewardFunction = Callable[..., Sequence[float | None]]
+GIVEN = ("prompts", "completions", "completion_ids")
+FROM_THE_TRAINER = ("trainer_state", "log_extra", "log_metric")
+"""What TRL hands every reward function beside :data:`GIVEN` and the columns."""
+_REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+_NO_COLUMNS = ("prompt", "completion", "completion_ids")
+"""Names in a row that TRL hands over otherwise, or not at all."""
+
+
+@dataclass(slots=True)
+class Graded:
+    """What reward functions say of one response."""
+
+    reward: float | None
+    """Sum of weight times reward over the functions that gave one; None where none did."""
+    parts: dict[str, float]
+    """Rewards by the name of their function, without those that gave none."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What they logged of it by ``log_extra``, by column."""
 
 
 class Grading:
-    """Sums reward functions, each with ``prompts``, ``completions``, ``completion_ids`` and the data set's columns.
+    """Sums reward functions as TRL 1.16 does: what a function does not judge, None or NaN, adds nothing.
+
+    Each gets ``prompts``, ``completions``, ``completion_ids``, the columns of the data set, and of ``trainer_state``,
+    ``log_extra`` and ``log_metric`` those that its signature takes.
 
     Args:
         functions: one, or several whose rewards are added up.
@@ -26,24 +56,61 @@ class Grading:
     ) -> None:
         self.functions = list(functions) if isinstance(functions, Sequence) else [functions]
         self.weights = list(weights) if weights is not None else [1.0] * len(self.functions)
+        self.metrics: dict[str, list[float]] = {}
+        """Values of ``log_metric`` that were not handed over yet."""
         for function in self.functions:
-            if not callable(function) or inspect.iscoroutinefunction(function):
-                raise TypeError(f"reward takes functions that are not async, not {function!r}: wrap it in one")
+            if not callable(function) or isinstance(function, Module) or _is_async(function):
+                raise TypeError(
+                    f"reward takes functions that are neither models nor async, not {function!r}: wrap it in a function"
+                )
         if not self.functions or len(self.weights) != len(self.functions):
             raise ValueError(f"{len(self.functions)} reward functions and {len(self.weights)} weights")
+        self.names: list[str] = []
+        """One for each function; a second one of the same name gets a number."""
+        for name in map(_name, self.functions):
+            number = sum(other.rpartition("#")[0] == name or other == name for other in self.names)
+            self.names.append(f"{name}#{number + 1}" if number else name)
+        callers = [
+            name for name, function in zip(self.names, self.functions, strict=True) if _calls_math_verify(function)
+        ]
+        if callers and (note := about_percentages()):
+            warnings.warn(f"{', '.join(callers)}: {note}", UserWarning, stacklevel=3)
+
+    def check_columns(self, columns: Iterable[str]) -> None:
+        """Compare what the functions ask for with what they get.
+
+        Args:
+            columns: of the data set.
+
+        Raises:
+            ValueError: nothing fills a parameter without a default.
+        """
+        given = {*columns}.difference(_NO_COLUMNS) | {*GIVEN, *FROM_THE_TRAINER}
+        for function, name in zip(self.functions, self.names, strict=True):
+            asked = [p.name for p in _parameters(function) if p.default is p.empty and p.kind not in _REST]
+            if missing := [parameter for parameter in asked if parameter not in given]:
+                raise ValueError(
+                    f"the reward function {name} asks for {', '.join(missing)}; it gets {', '.join(sorted(given))}. "
+                    "Add a column to the data set, or give the parameter a default"
+                )
 
     def __call__(
-        self, rows: Sequence[dict[str, Any]], texts: Sequence[str], completion_ids: Sequence[list[int]]
-    ) -> list[tuple[float | None, dict[str, float]]]:
-        """Return (reward, its parts by function) of each response; None where a function says None.
+        self,
+        rows: Sequence[dict[str, Any]],
+        texts: Sequence[str],
+        completion_ids: Sequence[list[int]],
+        trainer_state: Any = None,
+    ) -> list[Graded]:
+        """Grade responses.
 
         Args:
             rows: of the data set, one for each response.
             texts: of the responses.
             completion_ids: of the responses.
+            trainer_state: of the trainer.
 
         Raises:
-            ValueError: a function returned another number of rewards.
+            ValueError: a function returned or logged another number of values than there are responses.
         """
         if not rows:
             return []
@@ -52,24 +119,72 @@ class Grading:
             text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
             for prompt, text in zip(prompts, texts, strict=True)
         ]
-        columns = {name: [row.get(name) for row in rows] for name in rows[0] if name != "prompt"}
-        found = []
-        for function in self.functions:
-            rewards = function(prompts=prompts, completions=completions, completion_ids=list(completion_ids), **columns)
-            if len(rewards) != len(rows):
-                raise ValueError(f"{_name(function)} returned {len(rewards)} rewards for {len(rows)} responses")
-            found.append([None if reward is None else float(reward) for reward in rewards])
-        return [self._sum(values) for values in zip(*found, strict=True)]
+        columns = {name: [row.get(name) for row in rows] for name in rows[0] if name not in _NO_COLUMNS}
+        extras: list[dict[str, Any]] = [{} for _ in rows]
 
-    def _sum(self, values: Sequence[float | None]) -> tuple[float | None, dict[str, float]]:
-        known = [value for value in values if value is not None]
-        parts = {
-            _name(function): value for function, value in zip(self.functions, values, strict=True) if value is not None
-        }
-        if len(known) < len(values):
-            return None, parts
-        return sum(weight * value for weight, value in zip(self.weights, known, strict=True)), parts
+        def log_extra(column: str, values: Iterable[Any]) -> None:
+            for extra, value in zip(extras, _counted(values, len(rows), f"log_extra({column!r})"), strict=True):
+                extra[column] = value
+
+        offered = {"trainer_state": trainer_state, "log_extra": log_extra, "log_metric": self._log_metric}
+        found = []
+        for function, name in zip(self.functions, self.names, strict=True):
+            taken = {key: value for key, value in offered.items() if _takes(function, key)}
+            rewards = function(
+                prompts=prompts, completions=completions, completion_ids=list(completion_ids), **(columns | taken)
+            )
+            found.append([_known(reward) for reward in _counted(rewards, len(rows), name)])
+        return [self._graded(values, extra) for *values, extra in zip(*found, extras, strict=True)]
+
+    def _graded(self, values: Sequence[float | None], extra: dict[str, Any]) -> Graded:
+        parts = {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
+        weights = dict(zip(self.names, self.weights, strict=True))
+        return Graded(sum(weights[name] * value for name, value in parts.items()) if parts else None, parts, extra)
+
+    def _log_metric(self, name: str, value: float) -> None:
+        self.metrics.setdefault(name, []).append(value)
+
+
+def _counted(values: Iterable[Any], number: int, name: str) -> list[Any]:
+    listed = list(values)
+    if len(listed) != number:
+        raise ValueError(f"{name} has {len(listed)} values for {number} responses")
+    return listed
+
+
+def _known(reward: Any) -> float | None:
+    value = math.nan if reward is None else float(reward)
+    return None if math.isnan(value) else value
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    """Of a signature; of one that Python does not know, any keyword."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return [inspect.Parameter("columns", inspect.Parameter.VAR_KEYWORD)]
+
+
+def _takes(function: Any, name: str) -> bool:
+    return any(p.name == name or p.kind is p.VAR_KEYWORD for p in _parameters(function))
+
+
+def _unwrapped(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def _is_async(function: Any) -> bool:
+    inner = _unwrapped(function)
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
+
+
+def _calls_math_verify(function: Any) -> bool:
+    inner = _unwrapped(function)
+    return mentions(inner if hasattr(inner, "__name__") else type(inner), "math_verify")
 
 
 def _name(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))
+    inner = _unwrapped(function)
+    return str(getattr(inner, "__name__", type(inner).__name__))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,8 +11,8 @@ from datasets import IterableDataset
 
 from ada_lightning.adapters.core import Core
 from ada_lightning.adapters.pools import Pool, Pools
-from ada_lightning.adapters.trl.arguments import approximations, refusals
-from ada_lightning.adapters.trl.grading import Grading, RewardFunction
+from ada_lightning.adapters.trl.arguments import approximations, refusals, updates_of_a_rollout
+from ada_lightning.adapters.trl.grading import Graded, Grading, RewardFunction
 from ada_lightning.adapters.trl.prompts import PromptRows
 from ada_lightning.adapters.trl.rows import Drawn, Rows
 from ada_lightning.adapters.trl.sampling import generate, tokenize
@@ -32,8 +33,8 @@ class AdaRollouts:
     Args:
         method: a name of ``conf/experiment``.
         rows: the training set in TRL's format: ``prompt`` and the columns that the reward asks for.
-        reward: a reward function in TRL's format, or several whose rewards are added up. One that returns None leaves
-            the response out.
+        reward: a reward function in TRL's format, or several whose rewards are added up. A function that returns None
+            adds nothing; a response for which all do is left out.
         num_prompts: of a step, over all processes.
         seed: of the choice of prompts and of the method's own draws.
         reward_weights: of several reward functions.
@@ -45,7 +46,7 @@ class AdaRollouts:
 
     Raises:
         ConfigError: the method cannot work, or not here.
-        ValueError: a data set that cannot be used.
+        ValueError: a data set that cannot be used, or a reward function that asks for what it does not have.
     """
 
     def __init__(
@@ -65,6 +66,8 @@ class AdaRollouts:
         self.rows = PromptRows(rows, id_column)
         self._eval_rows = PromptRows(held_out) if (held_out := list(eval_rows)) else self.rows
         self._grading = Grading(reward, reward_weights)
+        for known in (self.rows, self._eval_rows):
+            self._grading.check_columns(next(iter(known.by_id.values())))
         self._sample = sample
         self.num_prompts = num_prompts
         self.core = Core(method, prompts=self.rows.texts(), seed=seed, **overrides)
@@ -80,6 +83,7 @@ class AdaRollouts:
         self.figures: dict[str, float] = {}
         """Of the last rollout; the trainer logs them."""
         self._pools: Pools | None = None
+        self._updates_to_come = 0
         self._prompt_ids: dict[str, list[int]] = {}
         self._has_checked = False
 
@@ -175,31 +179,53 @@ class AdaRollouts:
                 print(self.statement(), flush=True)
         local = [self.rows.id_of(prompt) for prompt in prompts[:: trainer.num_generations]]
         self._pools = pools = self.core.begin([str(prompt_id) for prompt_id in gather_object(local)])
+        self._updates_to_come = updates_of_a_rollout(trainer.args)
         first = trainer.accelerator.process_index * len(local)
         mine = range(first, first + len(local))
+        num_graded = 0
         while not pools.is_complete:
             launched = [(pool, index) for pool in pools for index in pool.launch(pool.want())]
             if not launched:
                 raise RuntimeError("a step is not complete and wants nothing: its sampler waits for ever")
-            self._round([each for each in launched if each[0].slot in mine], pools, trainer)
+            num_graded += self._round([each for each in launched if each[0].slot in mine], pools, trainer)
         output = self._output([pools[slot] for slot in mine], trainer)
         self.figures = _figures(pools)
+        if not num_graded and trainer.accelerator.is_main_process:
+            text = f"no response of step {self.core.step} has a reward: every reward function returned None or NaN"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
         return output
 
     def advantages(
-        self, completions: Sequence[Any], ada: Sequence[float], log_metric: Any = None, **others: Any
+        self,
+        completions: Sequence[Any],
+        ada: Sequence[float],
+        ada_extra: Sequence[Mapping[str, Any]] = (),
+        log_metric: Any = None,
+        log_extra: Any = None,
+        **others: Any,
     ) -> list[float]:
-        """Hand a rollout's advantages over as rewards, and its figures as metrics: ``reward_funcs`` of the trainer."""
+        """Hand a rollout's advantages over as rewards: ``reward_funcs`` of the trainer.
+
+        What the reward functions logged goes to the trainer's own ``log_metric`` and ``log_extra``, the figures of the
+        rollout too.
+        """
         if len(ada) != len(completions):
             raise ValueError(f"{len(ada)} advantages for {len(completions)} rows")
         if log_metric is not None:
-            for name, value in self.figures.items():
-                log_metric(name, value)
+            logged = {name: [value] for name, value in self.figures.items()} | self._grading.metrics
+            for name, values in logged.items():
+                for value in values:
+                    log_metric(name, value)
+            self._grading.metrics.clear()
+        if log_extra is not None:
+            for column in dict.fromkeys(name for extra in ada_extra for name in extra):
+                log_extra(column, [extra.get(column) for extra in ada_extra])
         return list(ada)
 
     def learn(self) -> None:
-        """Let the core learn from the last rollout, once; the callback calls it when its update is done."""
-        if self._pools is not None:
+        """Let the core learn from the last rollout, once; the callback calls it after every update."""
+        self._updates_to_come -= 1
+        if self._pools is not None and self._updates_to_come <= 0:
             self.core.tell(self._pools)
             self._pools = None
 
@@ -213,25 +239,28 @@ class AdaRollouts:
         if problems:
             raise ConfigError([f"{problem}, which TRL's trainer does not give" for problem in problems])
 
-    def _round(self, launched: Sequence[tuple[Pool, int]], pools: Pools, trainer: Any) -> None:
-        """Draw and grade this process's part of a round, and tell the core of everybody's."""
+    def _round(self, launched: Sequence[tuple[Pool, int]], pools: Pools, trainer: Any) -> int:
+        """Draw and grade this process's part of a round, tell the core of all parts, and count who has a reward."""
         drawn = self._draw(launched, trainer)
         rows = [self.rows.by_id[pool.prompt_id] for pool, _ in launched]
         told = []
         graded = self._grade(rows, drawn, trainer)
-        for (pool, index), response, (reward, parts) in zip(launched, drawn, graded, strict=True):
+        for (pool, index), response, grade in zip(launched, drawn, graded, strict=True):
+            response.extra = grade.extra
             outcome = {
-                "reward": reward,
-                "failed": "reward is None" if reward is None else "",
+                "reward": grade.reward,
+                "failed": "reward is None" if grade.reward is None else "",
                 "num_tokens": len(response.completion_ids),
                 "is_truncated": _is_truncated(response.completion_ids, trainer),
-                "components": parts,
+                "components": grade.parts,
                 "logprobs": response.logprobs if self.core.needs_logprobs else (),
             }
             told.append((pool.slot, index, outcome))
         own = {(pool.slot, index): response for (pool, index), response in zip(launched, drawn, strict=True)}
-        for slot, index, outcome in gather_object(told):
+        everybodys = gather_object(told)
+        for slot, index, outcome in everybodys:
             pools[slot].add(index, payload=own.get((slot, index)), **outcome)
+        return sum(outcome["reward"] is not None for _, _, outcome in everybodys)
 
     def _draw(self, launched: Sequence[tuple[Pool, int]], trainer: Any) -> list[Drawn]:
         ids = self._tokenized([pool.prompt_id for pool, _ in launched], trainer)
@@ -250,12 +279,10 @@ class AdaRollouts:
             self._prompt_ids |= dict(zip(new, ids, strict=True))
         return [self._prompt_ids[prompt_id] for prompt_id in prompt_ids]
 
-    def _grade(
-        self, rows: Sequence[dict[str, Any]], drawn: Sequence[Drawn], trainer: Any
-    ) -> list[tuple[float | None, dict[str, float]]]:
+    def _grade(self, rows: Sequence[dict[str, Any]], drawn: Sequence[Drawn], trainer: Any) -> list[Graded]:
         ids = [response.completion_ids for response in drawn]
         texts = trainer.processing_class.batch_decode(ids, skip_special_tokens=True) if ids else []
-        return self._grading(rows, texts, ids)
+        return self._grading(rows, texts, ids, trainer.state)
 
     def _output(self, own: Sequence[Pool], trainer: Any) -> dict[str, Any]:
         # TRL divides by rows times the longest completion, over all processes; the core by its own rule.
@@ -276,8 +303,9 @@ class AdaRollouts:
         ids = tokenize(trainer, prompts)
         drawn = generate(trainer, ids, at_once=len(prompts))
         output, eos = Rows(), int(trainer.eos_token_ids[0])
-        for prompt_ids, response, (reward, _) in zip(ids, drawn, self._grade(rows, drawn, trainer), strict=True):
-            output.add_response(prompt_ids, response, float("nan") if reward is None else reward, eos)
+        for prompt_ids, response, grade in zip(ids, drawn, self._grade(rows, drawn, trainer), strict=True):
+            response.extra = grade.extra
+            output.add_response(prompt_ids, response, float("nan") if grade.reward is None else grade.reward, eos)
         return output.output(with_logprobs=bool(trainer.use_vllm))
 
     def stream(self) -> Iterator[dict[str, Any]]:

@@ -6,8 +6,9 @@ for a reward, and fillers share minus their sum, so the mean is 0 and nothing is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ada_lightning.adapters.pools import Row
@@ -20,6 +21,8 @@ class Drawn:
     completion_ids: list[int]
     logprobs: list[float] | None
     """Of the engine; None where there is none beside the trainer."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What reward functions logged of it, by column."""
 
 
 @dataclass(slots=True)
@@ -31,6 +34,7 @@ class Rows:
     logprobs: list[list[float] | None] = field(default_factory=list)
     env_mask: list[list[int]] = field(default_factory=list)
     ada: list[float] = field(default_factory=list)
+    ada_extra: list[dict[str, Any]] = field(default_factory=list)
 
     def add_group(
         self, prompt_ids: list[int], kept: Sequence[Row], *, scale: float, group_size: int, eos_token_id: int
@@ -57,13 +61,13 @@ class Rows:
         advantages = [row.advantage * scale for row in rows]
         for row, advantage in zip(rows, advantages, strict=True):
             drawn: Drawn = row.payload
-            self._add(prompt_ids, drawn.completion_ids, drawn.logprobs, 1, advantage)
+            self._add(prompt_ids, drawn.completion_ids, drawn.logprobs, 1, advantage, drawn.extra)
         for _ in range(num_fillers):
             self._add(prompt_ids, [eos_token_id], [0.0], 0, -sum(advantages) / num_fillers)
 
     def add_response(self, prompt_ids: list[int], drawn: Drawn, reward: float, eos_token_id: int) -> None:
         """Append a response of an evaluation, with its reward."""
-        self._add(prompt_ids, drawn.completion_ids or [eos_token_id], drawn.logprobs, 1, reward)
+        self._add(prompt_ids, drawn.completion_ids or [eos_token_id], drawn.logprobs, 1, reward, drawn.extra)
 
     def output(self, *, with_logprobs: bool) -> dict[str, Any]:
         """Return the columns as TRL wants them.
@@ -82,13 +86,21 @@ class Rows:
             "logprobs": self.logprobs if with_logprobs else None,
             "env_mask": self.env_mask,
             "ada": self.ada,
+            "ada_extra": self.ada_extra,
         }
 
     def _add(
-        self, prompt_ids: list[int], ids: list[int], logprobs: list[float] | None, mask: int, reward: float
+        self,
+        prompt_ids: list[int],
+        ids: list[int],
+        logprobs: list[float] | None,
+        mask: int,
+        reward: float,
+        extra: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.prompt_ids.append(list(prompt_ids))
         self.completion_ids.append(list(ids))
         self.logprobs.append(logprobs)
         self.env_mask.append([mask] * len(ids))
         self.ada.append(float(reward))
+        self.ada_extra.append(dict(extra))

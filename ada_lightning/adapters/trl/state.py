@@ -1,4 +1,4 @@
-"""What the core remembers, in the trainer's own checkpoints; and when it learns."""
+"""What the core remembers, in the trainer's own checkpoints; and when an update is done."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ada_lightning.adapters.core import Core
 
 
 class AdaState(TrainerCallback, ExportableState):
-    """Lets the core learn when an update is done, and keeps its state in ``trainer_state.json``.
+    """Says when an update is done, and keeps the core's state in ``trainer_state.json``.
 
     Args:
         core: what remembers.
         learn: called when an update is done.
-        abandon: called before a checkpoint is written.
+        abandon: called before training begins, which may be after an interrupt in the middle of a rollout.
     """
 
     def __init__(self, core: Core, *, learn: Callable[[], object], abandon: Callable[[], object]) -> None:
@@ -30,6 +30,7 @@ class AdaState(TrainerCallback, ExportableState):
         Raises:
             ValueError: a checkpoint of a run without this callback, or of another data set.
         """
+        self._abandon()
         if state.global_step == 0:
             return
         saved = state.stateful_callbacks.get(type(self).__name__)
@@ -38,10 +39,9 @@ class AdaState(TrainerCallback, ExportableState):
         self._core.load_state_dict(json.loads(saved["attributes"]["core"]))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Learn from the step whose update has just been made."""
+        """Say that an update has just been made."""
         self._learn()
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds; of a rollout that an interrupt cut off nothing: it is drawn again."""
-        self._abandon()
-        return {"args": {}, "attributes": {"core": json.dumps(self._core.state_dict())}}
+        """Return what a checkpoint holds: nothing of a rollout whose last update is to come, which is drawn again."""
+        return {"args": {}, "attributes": {"core": json.dumps(self._core.state_dict(between_steps=False))}}

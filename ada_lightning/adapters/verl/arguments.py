@@ -31,6 +31,12 @@ def refusals(config: Any, *, max_kept: int) -> Iterator[str]:
             f"actor.ppo_mini_batch_size={actor.ppo_mini_batch_size} is less than data.train_batch_size="
             f"{config.data.train_batch_size}: a rollout would make several updates, of more rows or fewer"
         )
+    reward_model = config.reward.reward_model
+    if reward_model.enable and not reward_model.enable_resource_pool:
+        yield (
+            "reward.reward_model.enable=True without resources of its own gives rewards when all responses are drawn, "
+            "and the rule needs them meanwhile; use reward.reward_model.enable_resource_pool=True, or a reward function"
+        )
     if not config.trainer.use_v1:
         yield "trainer.use_v1=False has no agent loop that this fits; use True"
 

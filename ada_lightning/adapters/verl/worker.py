@@ -23,6 +23,7 @@ check_installed()
 import ray  # noqa: E402 - after the check, whose message is the better one
 import transfer_queue  # noqa: E402
 from omegaconf import OmegaConf  # noqa: E402
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput  # noqa: E402
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn  # noqa: E402
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ  # noqa: E402
 
@@ -43,8 +44,9 @@ class AdaAgentLoopWorker(_Worker):
         self.prepare(config)
 
     def prepare(self, config: Any) -> None:
-        """Compose the method."""
+        """Compose the method, and find what ends a response."""
         self.steps = prompt_steps(config)
+        self.end_ids = _end_ids(self.tokenizer, getattr(self.model_config, "generation_config", None))
         self.max_tokens = int(config.data.max_response_length)
         self.num_prompts = int(config.data.train_batch_size)
 
@@ -98,17 +100,16 @@ class AdaAgentLoopWorker(_Worker):
             pool.add(index, failed="no output", num_tokens=0)
             return []
         final = outputs[-1]
-        if final.reward_score is None:
-            raise ValueError(
-                "rewards are not known in the worker: use a reward function, or a reward model with its own resources "
-                "(reward.reward_model.enable_resource_pool=True)"
-            )
         num_tokens = sum(sum(output.response_mask) for output in outputs)
+        if final.reward_score is None:
+            _log.error("session %s of prompt %s has no reward", index, pool.prompt_id)
+            pool.add(index, failed="no reward", num_tokens=num_tokens)
+            return []
         pool.add(
             index,
             float(final.reward_score),
             num_tokens=num_tokens,
-            is_truncated=len(final.response_ids) >= self.max_tokens,
+            is_truncated=len(final.response_ids) >= self.max_tokens and final.response_ids[-1] not in self.end_ids,
             logprobs=[
                 value
                 for output in outputs
@@ -121,8 +122,11 @@ class AdaAgentLoopWorker(_Worker):
     async def _store(self, pools: Pools, pool: Pool, drawn: Mapping[int, list[Any]], prompt: Mapping[str, Any]) -> None:
         """Put what is kept into the queue, with its advantage over the denominator for a reward.
 
-        Of a prompt that keeps nothing one row goes there with 0, so that verl finds a group.
+        Of a prompt that keeps nothing one row goes there with 0, so that verl finds a group. Where every session
+        failed, it is one masked token.
         """
+        if not drawn:
+            drawn = {0: [self._masked()]}
         denominator = pools.denominator(self.max_tokens) * self.num_prompts
         kept = [row for row in pool.kept() if row.index in drawn]  # a failed session may count as 0, and has no tokens
         advantages = {row.index: row.advantage / denominator for row in kept} or dict.fromkeys([*drawn][:1], 0.0)
@@ -133,6 +137,14 @@ class AdaAgentLoopWorker(_Worker):
             final.extra_fields["reward_extra_info"] = extra | {"ada_reward": final.reward_score} | figures
             final.reward_score = advantage
             await super()._agent_loop_postprocess(drawn[index], False, session_id=index, **prompt)
+
+    def _masked(self) -> Any:
+        """A row that trains nothing, as those with which verl fills a batch up."""
+        token = min(self.end_ids, default=0)
+        return AgentLoopOutput(
+            prompt_ids=[token], response_ids=[token], response_mask=[0], response_logprobs=[0.0], reward_score=0.0,
+            num_turns=0, metrics={}, extra_fields={},
+        )  # fmt: skip
 
     async def _agent_loop_postprocess(self, output: Any, validate: bool, **given: Any) -> Any:
         """Grade a session of a training prompt and hold it back until its prompt is complete."""
@@ -156,6 +168,13 @@ class AdaAgentLoopManager(AgentLoopManagerTQ):
         for reason in check(config):
             _log.warning("approximate: %s", reason)
         self.agent_loop_workers_class = ray.remote(AdaAgentLoopWorker)
+
+
+def _end_ids(tokenizer: Any, generation_config: Any) -> frozenset[int]:
+    """Tokens that end a response, by a model's tokenizer and its generation config."""
+    ids = getattr(generation_config, "eos_token_id", None)
+    found = [getattr(tokenizer, "eos_token_id", None), *(ids if isinstance(ids, list | tuple) else [ids])]
+    return frozenset(int(token) for token in found if token is not None)
 
 
 def prompt_steps(config: Any) -> PromptSteps:

@@ -21,6 +21,8 @@ READERS: Mapping[str, Any] = {
     "verifiers": verifiers,
 }
 """Modules with ``NAME``, ``files(folder)`` and ``read(paths, options)``, by the names that ``--format`` takes."""
+_WITH_PARTS = (trl, verl, slime)
+"""Those whose rewards may be made of parts that a person names."""
 _PICKLES = {".pkl", ".pickle", ".joblib", ".ckpt", ".bin", ".pth", ".npy", ".npz"}
 
 
@@ -49,8 +51,10 @@ def read_logs(paths: Sequence[Path], options: Options, format: str | None = None
             found.setdefault((reader.NAME, path.parent), (reader, []))[1].append(path)
     logs = []
     for (_, place), (reader, files) in found.items():
-        log = reader.read(files, options)
         name = shown(files[0] if len(files) == 1 else place)
+        if options.rewards and reader not in _WITH_PARTS:
+            raise RefusedFileError(f"{name}: logs of {reader.NAME} say what the reward is; leave --reward out")
+        log = reader.read(files, options)
         if not log.rows:
             raise RefusedFileError(f"{name} has no response of training in it ({reader.NAME})")
         if len(log.rows) > options.limits.max_rows:

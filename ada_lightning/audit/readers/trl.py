@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -36,56 +37,101 @@ def read(paths: Sequence[Path], options: Options) -> Log:
     """Read tables of completions.
 
     A group is a run of consecutive rows with one prompt, cut at the group size. Its reward is the weighted sum of the
-    columns between ``completion`` and ``advantage``; weights are not in the log, and where those of
-    ``Options.rewards`` are not given, each counts 1 and the logged advantages must agree.
+    columns of rewards; see :func:`_reward_names`. Weights are not in the log: where ``Options.rewards`` has none, each
+    counts 1 and the logged advantages must agree.
 
     Raises:
-        RefusedFileError: a file cannot be read as this format, groups cannot be told apart, or rewards and advantages
-            contradict each other.
+        RefusedFileError: a file cannot be read as this format, groups cannot be told apart, no column is a reward, or
+            rewards and advantages contradict each other.
     """
     rows: list[Row] = []
     seen: set[str] = set()
+    steps: set[int] = set()
     num_repeated = 0
-    names: list[str] = []
+    found: dict[str, bool] = {}
     for path in paths:
         columns, content = parquet_rows(path, options.limits)
         if missing := [name for name in NEEDED if name not in columns]:
             raise RefusedFileError(f"{shown(path)} lacks the columns {', '.join(missing)} that TRL writes")
         records = list(content)
+        steps |= {Fields(record, shown(path)).need("step") for record in records[:1]}
         digest = key_of([[record["prompt"], record["completion"], str(record["advantage"])] for record in records])
         if digest in seen:  # a generation batch that several logged steps train on
             num_repeated += 1
             continue
         seen.add(digest)
-        names = list(options.rewards) or _reward_names(records, columns)
-        rows += _rows(records, names, path, options)
+        numbers = _numbers(records, columns)
+        found |= {name: found.get(name, True) and is_whole for name, is_whole in numbers.items()}
+        rows += _rows(records, list(options.rewards) or list(numbers), path, options)
         if len(rows) > options.limits.max_rows:
             raise RefusedFileError(f"more than {options.limits.max_rows} responses; give fewer steps")
+    names = _reward_names(rows, found, options) if rows else []
+    rows = [_graded(row, names, options) for row in rows]
     if not options.rewards:
         _agree(rows, names)
-    remarks = [f"{num_repeated} files repeat the rollout of an earlier step"] if num_repeated else []
-    return Log(NAME, rows, _holes(rows, options), Order.LAUNCH, remarks=remarks)
+    remarks = [_about_rewards(names, found)]
+    remarks += [f"{num_repeated} files repeat the rollout of an earlier step"] if num_repeated else []
+    return Log(NAME, rows, _holes(rows, steps, options), Order.LAUNCH, remarks=remarks)
 
 
-def _reward_names(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[str]:
-    """Columns of numbers between the completion and the advantage that are not all empty and no known extras."""
-    between = columns[columns.index("completion") + 1 : columns.index("advantage")]
-    found = []
-    for name in between:
-        values = [record[name] for record in records if record[name] is not None]
-        is_number = all(isinstance(value, float) for value in values)
-        if name not in EXTRAS and values and is_number and any(value == value for value in values):
-            found.append(name)
+def _numbers(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> dict[str, bool]:
+    """Columns of numbers between the completion and the advantage that are no known extras: whether all are whole."""
+    found = {}
+    for name in columns[columns.index("completion") + 1 : columns.index("advantage")]:
+        values = [value for record in records if (value := record[name]) is not None and value == value]
+        is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        if name not in EXTRAS and values and is_number:
+            found[name] = all(isinstance(value, int) for value in values)
     return found
 
 
+def _reward_names(rows: Sequence[Row], found: Mapping[str, bool], options: Options) -> list[str]:
+    """Say which columns of numbers are the rewards.
+
+    TRL writes rewards as floats, and beside them whatever ``log_extra`` was given. A column that is the same for all
+    responses of every prompt says something of prompts. Whole numbers are rewards where no float is one.
+
+    Raises:
+        RefusedFileError: none is, or a person named one that is not there.
+    """
+    listed = f"columns of numbers: {', '.join(map(printable, found)) or 'none'}"
+    if unknown := [name for name in options.rewards if name not in found]:
+        raise RefusedFileError(f"--reward {printable(unknown[0])} is no column of rewards in this log; {listed}")
+    if options.rewards:
+        return list(options.rewards)
+    groups = [[row.components for row in group] for _, group in groupby(rows, key=lambda row: row.group_key)]
+    floats = [name for name, is_whole in found.items() if not is_whole]
+    for candidates in (floats, [name for name in found if name not in floats]):
+        differ = [name for name in candidates if any(len({p[name] for p in g if name in p}) > 1 for g in groups)]
+        if differ:
+            return differ
+    if len(floats or found) != 1:
+        raise RefusedFileError(
+            "which column is the reward cannot be told: none differs between the responses of a prompt; name it by "
+            f"--reward; {listed}"
+        )
+    return floats or list(found)
+
+
+def _about_rewards(names: Sequence[str], found: Mapping[str, bool]) -> str:
+    others = [printable(name) for name in found if name not in names]
+    text = f"the reward is the sum of {', '.join(map(printable, names))}"
+    return text + (f"; other columns of numbers, taken for no rewards: {', '.join(others)}" if others else "")
+
+
+def _graded(row: Row, names: Sequence[str], options: Options) -> Row:
+    """The row with its reward, as TRL adds it up: a function that says nothing adds nothing; if all do, none."""
+    known = {name: value for name in names if (value := row.components.get(name)) is not None}
+    reward = sum(options.rewards.get(name, 1.0) * value for name, value in known.items()) if known else None
+    return replace(row, reward=reward, components={printable(name): value for name, value in known.items()})
+
+
 def _rows(records: Sequence[dict[str, Any]], names: Sequence[str], path: Path, options: Options) -> list[Row]:
+    """One row a response, without its reward; ``components`` has every column that may be a part of it."""
     keys = [key_of(record["prompt"]) for record in records]
     found = []
     for index, (record, group) in enumerate(zip(records, _groups(keys, path, options), strict=True)):
         fields = Fields(record, f"{shown(path)}, row {index}")
-        parts = {name: fields.number(name) for name in names}
-        known = {name: value for name, value in parts.items() if value is not None}
         text = text_of(record["completion"])
         truncated = fields.number("is_truncated")
         prompt = record.get("prompt_id")
@@ -96,15 +142,14 @@ def _rows(records: Sequence[dict[str, Any]], names: Sequence[str], path: Path, o
                 step=fields.need("step"),
                 group_key=f"{path.name}/{group}",
                 sample_index=index,
-                # As TRL adds them up: what a function does not apply to is left out, and nothing at all is no reward.
-                reward=sum(options.rewards.get(name, 1.0) * value for name, value in known.items()) if known else None,
+                reward=None,
                 prompt_key=keys[index] if prompt is None else key_of(prompt, record.get("reference")),
                 policy_version=fields.whole("policy_version"),
                 num_tokens=options.num_tokens(text) if tokens is None else tokens,
                 num_characters=len(text),
                 is_truncated=None if truncated is None else bool(truncated),
                 advantage=fields.number("advantage"),
-                components={printable(name): value for name, value in known.items()},
+                components={name: value for name in names if (value := fields.number(name)) is not None},
             )
         )
     return found
@@ -137,8 +182,17 @@ def _agree(rows: Sequence[Row], names: Sequence[str]) -> None:
             )
 
 
-def _holes(rows: Sequence[Row], options: Options) -> list[Hole]:
+def _holes(rows: Sequence[Row], steps: Collection[int], options: Options) -> list[Hole]:
     holes = [EVALUATION]
+    if num_ties := _ties(rows):
+        holes.append(
+            Hole(
+                "a part of the rewards",
+                f"in {num_ties} groups responses of equal reward have different advantages: something counted that has "
+                "no column, as of two reward functions with one name, of which the last is logged",
+                "another __name__ for each reward function",
+            )
+        )
     if any(row.num_tokens is None for row in rows):
         holes.append(Hole("token counts", "lengths are in characters", f"{RECORD}; or --tokenizer <tokenizer.json>"))
     elif options.tokenizer is not None:
@@ -157,13 +211,26 @@ def _holes(rows: Sequence[Row], options: Options) -> list[Hole]:
                 "num_iterations=1, steps_per_generation as gradient_accumulation_steps",
             )
         )
-    steps = sorted({row.step for row in rows})
-    if len(steps) > 1 and steps[-1] - steps[0] + 1 > len(steps):
+    span = max(steps, default=0) - min(steps, default=1) + 1
+    if span > len(steps):
         holes.append(
             Hole(
-                "some steps",
-                "a file has the last rollout before it was written, and none those before",
+                f"{span - len(steps)} of {span} steps",
+                "they have no file: with logging_steps above 1 a file has the last rollout before it was written, and "
+                "none of those before",
                 "logging_steps=1",
             )
         )
     return holes
+
+
+def _ties(rows: Sequence[Row]) -> int:
+    """How many groups have responses of equal reward whose advantages differ."""
+    count = 0
+    for _, group in groupby(rows, key=lambda row: row.group_key):
+        by_reward: dict[float, list[float]] = {}
+        for row in group:
+            if row.reward is not None and row.advantage is not None:
+                by_reward.setdefault(row.reward, []).append(row.advantage)
+        count += any(max(found) - min(found) > _NO_ADVANTAGE for found in by_reward.values())
+    return count

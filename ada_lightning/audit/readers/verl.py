@@ -66,6 +66,10 @@ def read(paths: Sequence[Path], options: Options) -> Log:
             has_uid &= isinstance(uid, str)
             row = _row(fields, uid, len(episodes), options)
             episodes.setdefault((row.step, row.group_key, row.sample_index), []).append(row)
+    rows = [_joined(rows) for rows in episodes.values()]
+    known = sorted({"score"}.union(*(row.components for row in rows)))
+    if unknown := [name for name in options.rewards if printable(name) not in known]:
+        raise RefusedFileError(f"--reward {printable(unknown[0])} is in no row; numbers that are: {', '.join(known)}")
     holes = list(HOLES)
     if options.tokenizer is None:
         holes.insert(0, Hole("token counts", "lengths are in characters", "--tokenizer <the model's tokenizer.json>"))
@@ -83,7 +87,7 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         )
     remarks = [f"{num_pads} rows that only fill the batch are left out"] if num_pads else []
     order = Order.LAUNCH if has_uid else Order.UNKNOWN
-    return Log(NAME, [_joined(rows) for rows in episodes.values()], holes, order, remarks=remarks)
+    return Log(NAME, rows, holes, order, remarks=remarks)
 
 
 def _row(fields: Fields, uid: Any, number: int, options: Options) -> Row:

@@ -30,7 +30,7 @@ class PoolMeanAdvantage(Checked, Advantage):
 
     Source:
         Reinforce-Ada, arXiv:2510.04996v3, Algorithm 2, line 19 and the text below it; Algorithm 1, line 15 (Est);
-        official code ``core_algos.py`` L262-373 at 05be605 with ``global_stat_est`` on.
+        RLHFlow/Reinforce-Ada at 05be605, ``core_algos.py`` L262-373 with ``global_stat_est`` on.
     """
 
     traits = frozenset({Trait.COMPARES_DRAWN})

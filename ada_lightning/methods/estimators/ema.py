@@ -31,7 +31,7 @@ class EmaEstimator(CountingEstimator):
 
     Source:
         Reinforce-Ada, arXiv:2510.04996v3, section on Est (EMA with a Beta prior, no values given); the values are those
-        of the public code, ``ray_trainer_ema.py`` L989-1009 and L1158-1165 at e876f3e.
+        of RLHFlow/Reinforce-Ada at e876f3e (branch ``hanze``), ``ray_trainer_ema.py`` L989-1009 and L1158-1165.
 
     Example:
         >>> estimator = EmaEstimator()

@@ -54,7 +54,7 @@ class GaussianProcessEstimator(PassRateEstimator):
         ValueError: a value out of its range; all in one message.
 
     Source:
-        Public code: ``src/vip/success_rate_prediction/gaussian_process.py`` at 4a82f581, ``reuse_mean`` and not
+        HieuNT91/VIP at 4a82f581: ``src/vip/success_rate_prediction/gaussian_process.py``, ``reuse_mean`` and not
         ``reuse_covariance``.
     """
 

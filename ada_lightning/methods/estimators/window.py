@@ -26,7 +26,7 @@ class WindowEstimator(CountingEstimator):
         ValueError: a value out of its range, or a history file that cannot be used; all in one message.
 
     Source:
-        Knapsack RL, arXiv:2509.25849, public code at ca5d5f5, ``verl/utils/dataset/rl_dataset.py``: its
+        Knapsack RL, arXiv:2509.25849; liziniu/KnapsackRL at ca5d5f5, ``verl/utils/dataset/rl_dataset.py``: its
         ``robust_epoch_estimation`` is ``window=16, whole_visit=true``, its moving average ``whole_visit=false``. It has
         no imagined counts; samplers that want the bare share take :attr:`~ada_lightning.core.records.Belief.seen_rate`.
 

@@ -29,8 +29,8 @@ def allocate(weights: Sequence[float], total: int, lower: int, upper: int) -> li
 
     Source:
         Largest remainders (Hamilton's method) on the bounded proportional division. The public code of Reinforce-Ada
-        gives each prompt 1 and divides the rest the same way, without an upper bound (``ray_trainer_ema.py`` L1014-1041
-        at e876f3e).
+        gives each prompt 1 and divides the rest the same way, without an upper bound (RLHFlow/Reinforce-Ada at e876f3e,
+        branch ``hanze``: ``ray_trainer_ema.py`` L1014-1041).
 
     Example:
         >>> allocate([8.0, 1.0, 1.0, 0.5], total=16, lower=2, upper=8)

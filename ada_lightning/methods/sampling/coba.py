@@ -21,7 +21,6 @@ from scipy.stats import beta as beta_distribution
 
 from ada_lightning.core.records import Belief, ResponsePool
 from ada_lightning.methods.checked import Check
-from ada_lightning.methods.sampling.coba_buckets import divide_by_buckets
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
 from ada_lightning.methods.sampling.planned import OneShotSampler
 
@@ -37,11 +36,12 @@ _STEEPNESS = 10.0
 class CobaSampler(OneShotSampler):
     """Responses go where a Beta density over pass rates, set by the recent share of failures, says they are worth most.
 
-    Gains fall geometrically, so giving each response to the largest gain is optimal; the paper does the same.
+    Gains fall geometrically, so giving each response to the largest gain is optimal; the paper does the same. The
+    public code first sorts prompts into three classes of difficulty, of which the paper says nothing; that is not here.
 
     Source:
-        Public code: ``recipe/coba_rl/budget_allocators.py`` at aa6b834a, which also has tau's range, the clipping of
-        pass rates and the alpha of a run's first step.
+        Within-yao/CoBA-RL at aa6b834a: ``recipe/coba_rl/budget_allocators.py``, which also has tau's range, how pass
+        rates are clipped and the alpha of a run's first step.
     """
 
     n_min: int = 2
@@ -58,9 +58,6 @@ class CobaSampler(OneShotSampler):
     min_seen: int = 1
     """Graded responses of its own from which on a prompt is known; 0 takes any prediction for knowledge, as an
     estimator needs that generalises instead of counting."""
-    official_buckets: bool = False
-    """Divide as the public code does and the paper does not say: only pass rates in [0.05, 0.99] take part, in 60 to
-    80 % of what is left above ``n_min``; the rest goes to hard prompts first."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,8 +94,6 @@ class CobaSampler(OneShotSampler):
             spread_evenly(total, counts, range(len(beliefs)), self.n_max)
             return counts
         rates = [belief.seen_rate if known else 0.5 for belief, known in zip(beliefs, is_known, strict=True)]
-        if self.official_buckets:
-            return divide_by_buckets(rates, total, n_min=self.n_min, n_max=self.n_max, by_value=self._by_value)
         return self._by_value(rates, total)
 
     def learn(self, pools: Sequence[ResponsePool]) -> None:

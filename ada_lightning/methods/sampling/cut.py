@@ -41,8 +41,9 @@ class CutSampler(UniformSampler):
     Degenerate: with ``survival=1 min_survival=1`` nothing is ever cut.
 
     Source:
-        Ours; for importance sampling: Horvitz and Thompson 1952. Systems that abort without weights, and so train
-        another objective: ARRoL (arXiv:2603.24840) and DUET (arXiv:2605.08441).
+        Ours; for importance sampling: Horvitz and Thompson 1952. DUET (arXiv:2605.08441) weighs too: Haoyu-Hu/DUET at
+        82bd6f4 lets 5 % of what it would abort go on and gives those 20 times the weight, self-normalised. Whether
+        ARRoL (arXiv:2603.24840) weighs what it keeps was not decided: its code is not public (Hsu1023/ARRoL).
 
     Raises:
         ValueError: a length below 1, a probability that is none, or that is 0.

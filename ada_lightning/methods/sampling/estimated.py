@@ -23,7 +23,8 @@ class EstimatedSampler(OneShotSampler):
 
     Source:
         Reinforce-Ada, arXiv:2510.04996v3, Algorithm 1 (its epsilon is the estimator's prior here, which keeps pass
-        rates off 0) and appendix C.2. Public code: ``ray_trainer_ema.py`` L1014-1041 at e876f3e.
+        rates off 0) and appendix C.2. RLHFlow/Reinforce-Ada at e876f3e, which is on its branch ``hanze`` and not on
+        ``main``: ``ray_trainer_ema.py`` L1014-1041.
 
     Example:
         >>> from ada_lightning.core.records import Belief, Prompt, ResponsePool

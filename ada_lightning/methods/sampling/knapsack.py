@@ -27,6 +27,9 @@ _UNKNOWN = -1.0
 class KnapsackSampler(TokenDividingSampler):
     """The full rule of the public code, with its knapsack solved exactly: gains fall, so a greedy division is optimal.
 
+    The code's dynamic programme counts a value of 0 for a prompt that gets nothing above ``n_min``, so it gives nearly
+    every effective prompt one response more. That slip is not copied.
+
     1. Every prompt gets what is due to its kind: ``responses_per_prompt`` if unknown, ``negative_n`` if it never
        passed, ``positive_n`` if it always did, ``n_min`` otherwise ("effective").
     2. Effective prompts demand what gives a mixed group with probability ``mixed_chance``. If more than that is left,
@@ -38,7 +41,7 @@ class KnapsackSampler(TokenDividingSampler):
     the total, what is due, demanded and left over count by what a response costs, and gains in V by their cost.
 
     Source:
-        ``verl/trainer/ppo/exploration_utils.py`` of the public code at ca5d5f5; settings of its
+        liziniu/KnapsackRL at ca5d5f5: ``verl/trainer/ppo/exploration_utils.py``; settings of its
         ``run_knapsack_grpo_7b.sh``.
 
     Example:
@@ -61,9 +64,6 @@ class KnapsackSampler(TokenDividingSampler):
     mixed_chance: float = 0.9
     """Probability of a mixed group that an effective prompt demands (the paper's alpha)."""
     group_size: int = 128
-    official_dp_quirk: bool = False
-    """Value the first response above ``n_min`` at all of ``V(n_min + 1)``, as the code's dynamic programme does by
-    counting 0 for a prompt that it gives nothing: so nearly every effective prompt gets one."""
 
     def _checks(self) -> Iterator[Check]:
         yield from super()._checks()
@@ -129,7 +129,4 @@ class KnapsackSampler(TokenDividingSampler):
     def _gain(self, rate: float, num_responses: int) -> float:
         """What one more response adds to V, without the cancellation."""
         worth = rate * (1.0 - rate) ** 2
-        if self.official_dp_quirk and num_responses == self.n_min:
-            more = num_responses + 1
-            return worth * (1.0 - rate**more - (1.0 - rate) ** more)
         return worth * (rate**num_responses * (1.0 - rate) + (1.0 - rate) ** num_responses * rate)

@@ -10,7 +10,6 @@ Degenerate: equal predictions divide evenly; a prediction of 0 or 1 gets L.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -33,8 +32,8 @@ class VipSampler(TokenDividingSampler):
     With ``by_tokens`` it goes to the largest decrease per token: ``n ~ sqrt(a / length)``, in DUET (arXiv:2605.08441).
 
     Source:
-        Settings that the paper does not have: the public code, ``bernoulli_allocation.py`` at 0c17c79e. Its surrogate
-        for rounding, ``a (n+3) / (n+4)^2`` for both advantages, belongs to neither and is not here.
+        The paper. Its public code, ``bernoulli_allocation.py`` at 0c17c79e, adds a term for hard prompts, drops prompts
+        with few responses, and rounds by ``a (n+3) / (n+4)^2`` for both advantages. None of that is here.
 
     Example:
         >>> from ada_lightning.methods.sampling.gradient_variance import RlooVariance
@@ -48,10 +47,6 @@ class VipSampler(TokenDividingSampler):
     n_min: int = 3
     n_max: int = 32
     group_size: int = 32
-    hard_bias_gamma: float = 0.0
-    """Adds ``gamma ln(p)`` per response to what is minimised, so that hard prompts get more; 0 is the paper."""
-    min_keep: int = 0
-    """Prompts planned with fewer responses get none, and the largest get theirs; 0 is the paper."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,46 +60,16 @@ class VipSampler(TokenDividingSampler):
             f"n_min = {self.n_min} is less than {fewest}: below that, {type(self.variance).__name__} does not fall by "
             f"less and less, and the best plan starves prompts; use n_min={fewest} or more",
         )
-        yield (
-            0 <= self.hard_bias_gamma < math.inf,
-            f"hard_bias_gamma must be 0 (off) or positive, and finite; got {self.hard_bias_gamma}",
-        )
-        yield (
-            0 <= self.min_keep <= self.responses_per_prompt,
-            f"min_keep must be 0 (off) or at most responses_per_prompt = {self.responses_per_prompt}, or a step of "
-            f"equal prompts would keep none; got {self.min_keep}",
-        )
-        yield (
-            not (self.by_tokens and self.min_keep),
-            f"by_tokens divides tokens and min_keep = {self.min_keep} moves responses, whatever they cost; use "
-            "min_keep=0",
-        )
 
     def divide(self, beliefs: Sequence[Belief], total: int, costs: Sequence[float] | None = None) -> list[int]:
         """Minimise the summed variance at the beliefs' means."""
         rates = [min(max(belief.mean, _MARGIN), 1.0 - _MARGIN) for belief in beliefs]  # nan stays nan, and is refused
         spreads = [rate * (1.0 - rate) for rate in rates]
-        bonuses = [-self.hard_bias_gamma * math.log(rate) for rate in rates]
         gains, fewest = self._gains, self.variance.fewest
-        counts = allocate_by_gain(
-            lambda index, n: spreads[index] * gains[n - fewest] + bonuses[index],
+        return allocate_by_gain(
+            lambda index, n: spreads[index] * gains[n - fewest],
             total,
             [self.n_min] * len(beliefs),
             [self.n_max] * len(beliefs),
             costs=costs,
         )
-        return _without_small(counts, self.min_keep, self.n_max)
-
-
-def _without_small(counts: Sequence[int], min_keep: int, n_max: int) -> list[int]:
-    """Take all responses from prompts with fewer than ``min_keep`` and fill up the largest, one after the other.
-
-    Where the others have no room for all of it, the largest of those prompts come back.
-    """
-    kept = [count if count >= min_keep else 0 for count in counts]
-    freed = sum(counts) - sum(kept)
-    for index in sorted(range(len(counts)), key=lambda index: (-counts[index], index)):
-        added = min(freed, n_max - kept[index])
-        kept[index] += added
-        freed -= added
-    return kept

@@ -14,8 +14,8 @@ class BalancedSelection(ClassSelection):
     """``group_size // 2`` positives, the rest negatives, a shortage filled positives first.
 
     Source:
-        Official code ``verl/trainer/ppo/ray_trainer.py`` at 05be605, ``downsample_cache`` (L1069-1083), which takes the
-        first generated.
+        RLHFlow/Reinforce-Ada at 05be605, ``verl/trainer/ppo/ray_trainer.py``: ``downsample_cache`` (L1069-1083), which
+        takes the first generated.
     """
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:

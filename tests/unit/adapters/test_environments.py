@@ -148,17 +148,26 @@ def test_a_game_of_gem_is_won_by_halves(play):
 
 
 @needs("textarena", "textarena")
-def test_a_game_of_textarena_is_won_by_halves(play):
+@pytest.mark.parametrize("form", ["I say [{}]", "{}"])  # the game's own wrapper puts brackets around what has none
+def test_a_game_of_textarena_is_won_by_halves(play, form):
     path, name = f"{ADAPTERS}.textarena.TextArenaEnvironment", "GuessTheNumber-v0"
-    won = [
-        play(path, prompt, bisection("I say [{}]", 1, 20), name=name)
-        for prompt in tasks(path, name=name).train_prompts()
-    ]
+    won = [play(path, prompt, bisection(form, 1, 20), name=name) for prompt in tasks(path, name=name).train_prompts()]
     assert [(reply.failure, sum(rewards)) for _, rewards, reply in won] == [("", 1.0)] * 6
     assert {text for heard, _, _ in won for text in heard[:-1]} == {
         "The target number is higher.", "The target number is lower.",
     }  # fmt: skip
     assert len({len(heard) for heard, _, _ in won}) > 1
+
+
+@needs("textarena", "textarena")
+def test_a_game_of_textarena_that_ends_by_invalid_moves_is_worth_nothing_however_close_it_was(play):
+    path, name = f"{ADAPTERS}.textarena.TextArenaEnvironment", "GuessTheNumber-v0"
+    prompt = tasks(path, name=name).train_prompts()[0]
+    heard, rewards, _ = play(path, prompt, lambda heard: ("10", "[no]", "[number]")[len(heard)], name=name)
+    assert "invalid move" in heard[1]
+    assert (len(rewards), sum(rewards)) == (3, 0.0)
+    _, rewards, _ = play(path, prompt, lambda heard: str(len(heard) + 1), name=name)
+    assert 0 < sum(rewards) <= 1  # lost at the limit of turns or won: what TextArena pays
 
 
 @needs("skyrl_gym", "skyrl-gym")

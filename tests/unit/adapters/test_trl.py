@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import math
 import os
 import re
 import runpy
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +19,11 @@ import pytest
 pytest.importorskip("trl")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+import numpy as np
+import pandas as pd
 import torch
 from trl import GRPOConfig, GRPOTrainer
+from trl.rewards import accuracy_reward
 
 from ada_lightning.adapters import tested
 from ada_lightning.adapters.pools import Row
@@ -29,6 +34,7 @@ from ada_lightning.config.problems import ConfigError
 from tests.tapes import world
 from tests.unit.adapters import trl_world
 from tests.unit.adapters.conformance import COMBINATIONS, WITH_OBJECTIVE, Played, assert_same, outcome, truth
+from tests.unit.rewards.calls_math_verify import equal
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -54,7 +60,7 @@ class Trainer:
         self.num_generations, self.max_completion_length = self.args.num_generations, self.args.max_completion_length
         self.tools, self.environment_factories = [], None
         self.use_vllm = self.is_fsdp_enabled = self.is_deepspeed_enabled = False
-        self.eos_token_ids = [0]
+        self.eos_token_ids, self.state = [0], SimpleNamespace(global_step=7)
         self.processing_class = SimpleNamespace(batch_decode=lambda ids, **options: [world.text_of(row) for row in ids])
 
     def _tokenize_prompts(self, prompts):
@@ -187,6 +193,47 @@ def test_a_run_that_is_stopped_goes_on_with_the_same_prompts_and_rows(tmp_path):
     assert resumed.core.state_dict() == whole.core.state_dict()
 
 
+def test_a_rollout_of_several_updates_is_learned_from_after_its_last(tmp_path):
+    """And one that a checkpoint stands in the middle of is drawn anew: the same prompts and rows."""
+    several = {"steps_per_generation": 2, "gradient_accumulation_steps": 1, "per_device_train_batch_size": 10}
+    whole = trl_world.rollouts("ada")
+    steps = _noted(whole)
+    options = several | {"save_strategy": "steps", "save_steps": 1, "max_steps": 4, "output_dir": str(tmp_path)}
+    trl_world.trainer_of(whole, **options).train()
+    assert (len(steps), whole.core.step) == (2, 2)
+    for saved, again in (("checkpoint-1", steps), ("checkpoint-2", steps[1:]), ("checkpoint-3", steps[1:])):
+        resumed = trl_world.rollouts("ada")
+        drawn = _noted(resumed)
+        trl_world.trainer_of(resumed, **several, max_steps=4, output_dir=str(tmp_path / saved)).train(
+            resume_from_checkpoint=str(tmp_path / saved)
+        )
+        assert drawn == again
+        assert resumed.core.step == len(steps) - (saved != "checkpoint-2")  # the rollout drawn anew has a whole turn
+
+
+def test_training_goes_on_after_an_interrupt_in_the_middle_of_a_rollout(tmp_path):
+    whole = trl_world.rollouts("ada")
+    steps = _noted(whole)
+    trl_world.trainer_of(whole, max_steps=2).train()
+    cut = trl_world.rollouts("ada")
+    trainer = trl_world.trainer_of(cut, max_steps=2, save_strategy="steps", save_steps=1, output_dir=str(tmp_path))
+    draw, calls = cut._sample, []
+
+    def interrupted(prompt_ids, seeds):
+        calls.append(cut.core.step)
+        if calls.count(1) == 1:
+            raise KeyboardInterrupt
+        return draw(prompt_ids, seeds)
+
+    cut._sample = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    again = _noted(cut)
+    trainer.rollout_func = cut.rollout
+    trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert again == steps[1:]
+
+
 def test_responses_of_the_trainers_own_model(tmp_path):
     ada = trl_world.rollouts("ada_seq_pos", sample=None, n_max=8, eval_rows=trl_world.ROWS[:4])
     trainer = trl_world.trainer_of(ada, max_steps=2, per_device_eval_batch_size=5, output_dir=str(tmp_path))
@@ -230,6 +277,10 @@ def test_the_example_is_a_script_of_trls(tmp_path, monkeypatch, capsys):
 # Arguments.
 
 
+def _anything(completions, **columns):
+    return [1.0] * len(completions)
+
+
 def _trainer(tmp_path, **changes):
     ada = trl_world.rollouts("ada_seq_balance")
     trainer = Trainer(ada, tmp_path)
@@ -257,6 +308,7 @@ def test_the_arguments_that_config_gives_are_exact(tmp_path):
         ({"num_generations": 4}, "less than the 4 rows"),
         ({"generation_batch_size": 10}, r"ada\.config\(\) has numbers that fit"),
         ({"gradient_accumulation_steps": 8}, "several rollouts for one update"),
+        ({"gradient_accumulation_steps": 3}, "would take rows of two rollouts"),
         ({"shuffle_dataset": True}, "reorder the prompts"),
         ({"tools": [len]}, "on top of rows"),
         ({"mask_truncated_completions": True}, "behind the core's back"),
@@ -339,30 +391,115 @@ def test_methods_that_need_more_than_trl_gives_are_refused(method, said):
 )
 def test_a_data_set_in_which_references_cannot_be_told_apart_is_refused(rows, said):
     with pytest.raises(ValueError, match=said):
-        AdaRollouts(
-            "grpo", rows, reward=trl_world.reward, num_prompts=1, id_column="name" if "name" in str(rows) else None
-        )
+        AdaRollouts("grpo", rows, reward=_anything, num_prompts=1, id_column="name" if "name" in str(rows) else None)
 
 
 def test_prompts_are_known_again_however_their_messages_are_spelt():
-    ada = AdaRollouts("grpo", [{"prompt": [{"role": "user", "content": "hi"}]}], reward=trl_world.reward, num_prompts=1)
+    ada = AdaRollouts("grpo", [{"prompt": [{"role": "user", "content": "hi"}]}], reward=_anything, num_prompts=1)
     assert ada.rows.id_of([{"content": "hi", "role": "user", "tool_calls": None}]) == next(iter(ada.rows.by_id))
     assert ada.rows.id_of([{"content": "ho", "role": "user"}]) is None
 
 
-def test_several_reward_functions_add_up_and_none_of_one_leaves_a_response_out():
-    def first(completions, level, **columns):
-        return [float(len(text)) + add for text, add in zip(completions, level, strict=True)]
+def test_several_reward_functions_add_up_as_trl_adds_them_up(tmp_path):
+    """TRL's own trainer on the same responses: its logged rewards and advantages are those of the sums made here."""
 
-    def second(prompts, completion_ids, **columns):
-        return [None if not ids else float(ids[0]) for ids in completion_ids]
+    def length(completion_ids, level, **columns):
+        return [None if ids[0] % 3 == 0 else len(ids) + add for ids, add in zip(completion_ids, level, strict=True)]
 
-    grading = Grading([first, second], [1.0, 10.0])
-    rows = [{"prompt": "a", "level": 100}, {"prompt": "b", "level": 200}]
-    (one, parts), (none, left) = grading(rows, ["xy", "z"], [[3], []])
-    assert (one, parts) == (132.0, {"first": 102.0, "second": 3.0})
-    assert (none, left) == (None, {"first": 201.0})
-    assert grading([], [], []) == []
+    def parity(completion_ids, **columns):
+        return [math.nan if ids[0] % 2 else 1.0 for ids in completion_ids]
+
+    first = [6, 4, 9, 5, 3, 3, 8, 2]  # 9 and the threes: nobody has a reward for them
+    ids = [[start, *range(10, 10 + at % 3)] for at, start in enumerate(first)]
+    rows = [{"prompt": f"Question {number}", "level": 10 * number} for number in (0, 1)]
+    drawn = {"prompt_ids": [[5]] * 8, "completion_ids": ids, "logprobs": None}
+    trainer = trl_world.plain_trainer(
+        rows,
+        [length, parity],
+        rollout_func=lambda prompts, trainer: drawn,
+        num_generations=4,
+        reward_weights=[1.0, 10.0],
+        output_dir=str(tmp_path),
+    )
+    trainer.train()
+    of_rows = [rows[0]] * 4 + [rows[1]] * 4
+    prompts = list(trainer._logs["prompt"])
+    of_rows = [next(row for row in rows if row["prompt"] == prompt) for prompt in prompts]
+    found = Grading([length, parity], [1.0, 10.0])(of_rows, [""] * 8, ids)
+    logged = zip(*(trainer._logs["rewards"][name] for name in ("length", "parity")), strict=True)
+    assert [list(grade.parts.values()) for grade in found] == [[v for v in row if v == v] for row in logged]
+    rewards = np.array([math.nan if grade.reward is None else grade.reward for grade in found])
+    assert np.isnan(rewards).tolist() == [start in (9, 3) for start in first]
+    means = np.nanmean(rewards.reshape(2, 4), axis=1).repeat(4)
+    assert list(trainer._logs["advantages"]) == pytest.approx(np.nan_to_num(rewards - means).tolist(), abs=1e-5)
+
+
+def test_a_function_that_judges_some_responses_leaves_the_others_to_the_next():
+    def maths(task, **columns):
+        return [1.0 if name == "maths" else None for name in task]
+
+    def code(task, **columns):
+        return [0.5 if name == "code" else float("nan") for name in task]
+
+    rows = [{"prompt": name, "task": name} for name in ("maths", "code", "poem")]
+    found = Grading([maths, code])(rows, ["x"] * 3, [[1]] * 3)
+    assert [(grade.reward, grade.parts) for grade in found] == [(1.0, {"maths": 1.0}), (0.5, {"code": 0.5}), (None, {})]
+    assert Grading([maths, code])([], [], []) == []
+
+
+def test_functions_of_one_name_have_a_part_each():
+    functions = [lambda value=value, **columns: [value] for value in (1.0, 2.0)] + [partial(len_of, 3.0)] * 2
+    (found,) = Grading(functions)([{"prompt": "a"}], ["x"], [[1]])
+    assert found.parts == {"<lambda>": 1.0, "<lambda>#2": 2.0, "len_of": 3.0, "len_of#2": 3.0}
+
+
+def len_of(value, completion_ids, **columns):
+    return [value] * len(completion_ids)
+
+
+def test_a_step_of_which_no_response_has_a_reward_is_warned_of(tmp_path):
+    ada = trl_world.rollouts("grpo", reward=lambda completions, **columns: [None] * len(completions))
+    with pytest.warns(RuntimeWarning, match="no response of step 0 has a reward: every reward function returned None"):
+        trl_world.trainer_of(ada, output_dir=str(tmp_path)).train()
+
+
+def test_what_trl_offers_reward_functions_is_there_and_reaches_its_logs(tmp_path):
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(def record.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names: dict = {}
+    exec(code, names)
+
+    def right(completions, answer, log_metric, **columns):
+        log_metric("letters", float(len(completions[0])))
+        return trl_world.reward(completions, answer)
+
+    def plain(prompts, completions, completion_ids, answer, prompt_id):  # takes nothing of what TRL offers beside
+        return [0.0] * len(completions)
+
+    rows = [row | {"prompt_id": f"p{number}"} for number, row in enumerate(trl_world.ROWS)]
+    ada = AdaRollouts(
+        "ada_seq_balance", rows, reward=[right, names["record"], plain], num_prompts=4, seed=3, n_max=8,
+        sample=trl_world.sample,
+    )  # fmt: skip
+    steps = _noted(ada)
+    trainer = trl_world.trainer_of(ada, max_steps=2, log_completions=True, output_dir=str(tmp_path))
+    trainer.train()
+    table = pd.read_parquet(tmp_path / "completions" / "completions_00002.parquet")
+    kept = table[table["num_tokens"].notna()]
+    assert len(kept) == sum(len(ids) > 1 for ids in steps[-1]["completion_ids"])  # the others fill groups up
+    assert set(kept["policy_version"]) == {1}
+    names_of = {row["prompt"]: row["prompt_id"] for row in rows}
+    assert [names_of[prompt] for prompt in kept["prompt"]] == list(kept["prompt_id"])
+    assert list(kept["num_tokens"]) == [len(text) + 1 for text in kept["completion"]]
+    assert all(log["letters"] > 0 for log in trainer.state.log_history if "ada/reward" in log)
+
+
+@pytest.mark.parametrize(("asks", "row"), [("environments", {}), ("level", {}), ("completion", {"completion": "x"})])
+def test_a_function_that_asks_for_what_is_not_there_is_refused_before_anything_is_drawn(asks, row):
+    names: dict = {}
+    exec(f"def strict(completions, {asks}, log_extra=None, **columns): return []", names)
+    with pytest.raises(ValueError, match=f"strict asks for {asks}; it gets completion_ids, completions"):
+        AdaRollouts("grpo", [{"prompt": "a"} | row], reward=names["strict"], num_prompts=1)
 
 
 def test_messages_are_answered_by_a_message():
@@ -377,17 +514,33 @@ async def _later(**columns):
     return []
 
 
-@pytest.mark.parametrize(
-    ("functions", "weights"), [(_later, None), (["a name"], None), ([], None), ([len], [1.0, 2.0])]
-)
-def test_what_cannot_grade_is_refused(functions, weights):
-    with pytest.raises((TypeError, ValueError)):
+class Later:
+    async def __call__(self, **columns):
+        return []
+
+
+@pytest.mark.parametrize("function", [_later, Later(), partial(Later(), 1), torch.nn.Linear(1, 1), "a name"])
+def test_what_cannot_grade_is_refused(function):
+    with pytest.raises(TypeError, match=r"neither models nor async, not .*: wrap it in a function"):
+        Grading([function])
+
+
+@pytest.mark.parametrize(("functions", "weights"), [([], None), ([len], [1.0, 2.0])])
+def test_another_number_of_weights_is_refused(functions, weights):
+    with pytest.raises(ValueError, match="reward functions and"):
         Grading(functions, weights)
 
 
+def test_functions_that_call_math_verify_are_told_of_its_percentages():
+    with pytest.warns(UserWarning, match=r"^equal, equal#2, accuracy_reward: math-verify .* takes 50\\% for 50"):
+        Grading([equal, partial(equal), _anything, accuracy_reward])
+
+
 def test_a_reward_for_every_response():
-    with pytest.raises(ValueError, match="returned 0 rewards for 1 responses"):
+    with pytest.raises(ValueError, match="<lambda> has 0 values for 1 responses"):
         Grading(lambda **columns: [])([{"prompt": "a"}], ["b"], [[1]])
+    with pytest.raises(ValueError, match=r"log_extra\('note'\) has 2 values for 1 responses"):
+        Grading(lambda log_extra, **columns: log_extra("note", [1, 2]))([{"prompt": "a"}], ["b"], [[1]])
 
 
 # Generation by contract: the colocated engine is local, a server wants all processes with as many prompts.

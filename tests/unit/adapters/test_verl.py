@@ -40,6 +40,9 @@ worker = importlib.import_module("ada_lightning.adapters.verl.worker")
 plugin = importlib.import_module("ada_lightning.adapters.verl.plugin")
 
 
+END = 99
+
+
 class Queue:
     """What is put into verl's queue, by key."""
 
@@ -89,6 +92,7 @@ def config_of(**changes):
     config = {
         "algorithm": {"adv_estimator": "ada", "use_kl_in_reward": False, "filter_groups": {"enable": False}},
         "data": {"train_batch_size": world.PROMPTS_PER_STEP, "max_response_length": world.MAX_NEW_TOKENS},
+        "reward": {"reward_model": {"enable": False, "enable_resource_pool": False}},
         "trainer": {"use_v1": True, "v1": {"trainer_mode": "sync"}},
         "actor_rollout_ref": {
             "actor": {
@@ -123,7 +127,8 @@ def worker_of(config):
     """verl's worker without a tokenizer, servers or Ray."""
     made = object.__new__(worker.AdaAgentLoopWorker)
     made.config, made.tools, made.distillation_enabled = config, [], False
-    made.llm_client = made.tokenizer = made.processor = made.hf_model_type = made.dataset_cls = None
+    made.llm_client = made.processor = made.hf_model_type = made.dataset_cls = None
+    made.tokenizer, made.model_config = SimpleNamespace(eos_token_id=END), SimpleNamespace(generation_config=None)
     made.reward_loop_worker_handles = None
     made.prepare(config)
     return made
@@ -197,17 +202,43 @@ def test_validation_is_verls_own(queue):
     assert [row["rm_scores"].sum().item() in (0.0, 1.0) for row in queue.rows.values()] == [True] * 2
 
 
-def test_a_prompt_whose_rewards_are_not_known_here_fails_alone(queue, monkeypatch):
+@pytest.mark.parametrize("how", ["no reward", "it raises", "no output"])
+def test_a_prompt_of_which_every_session_failed_has_the_one_row_that_trains_nothing(queue, monkeypatch, how):
     run = Scripted.run
 
-    async def without_reward(self, *positional, prompt_id, **given):
+    async def failing(self, *positional, prompt_id, **given):
         output = await run(self, *positional, prompt_id=prompt_id, **given)
+        if prompt_id == "p3" and how == "it raises":
+            raise TimeoutError("the server is gone")
+        if prompt_id == "p3" and how == "no output":
+            return []
         return output.model_copy(update={"reward_score": None}) if prompt_id == "p3" else output
 
-    monkeypatch.setattr(Scripted, "run", without_reward)
+    monkeypatch.setattr(Scripted, "run", failing)
     asyncio.run(play(worker_of(config_of()), ["p9", "p3"], 0))
-    assert queue.status == {"s0": "finished", "s1": "failure"}
-    assert {key.split("_")[0] for key in queue.rows} == {"s0"}
+    assert queue.status == {"s0": "finished", "s1": "finished"}
+    (row,) = (row for key, row in queue.rows.items() if key.startswith("s1"))
+    assert (row["response_mask"].tolist(), row["rm_scores"].tolist()) == ([0], [0.0])
+    assert all(not key.startswith("1/") for key in weights(queue.rows))
+
+
+@pytest.mark.parametrize(("last", "is_truncated"), [(END, False), (98, False), (5, True)])
+def test_a_response_that_ends_at_the_limit_is_not_cut(last, is_truncated):
+    made = worker_of(config_of())
+    made.model_config.generation_config = SimpleNamespace(eos_token_id=[98, END])
+    made.prepare(config_of())
+    pools = made.steps.begin("p", step=0)
+    (pool,) = pools
+    (index, *_) = pool.launch(pool.want())
+    length = world.MAX_NEW_TOKENS
+    output = AgentLoopOutput(
+        prompt_ids=[1], response_ids=[5] * (length - 1) + [last], response_mask=[1] * length,
+        response_logprobs=[0.0] * length, reward_score=1.0, num_turns=2, metrics={},
+    )  # fmt: skip
+    told = []
+    pool.add = lambda *given, **figures: told.append(figures["is_truncated"])
+    made._told(pool, index, SimpleNamespace(exception=lambda: None, result=lambda: [output]))
+    assert told == [is_truncated]
 
 
 def words_of_the_page():
@@ -233,6 +264,7 @@ def test_the_configuration_of_the_page_is_one_of_verls_and_exact(what):
         ({"actor_rollout_ref.rollout.n": 3}, "less than the 4 rows"),
         ({"actor_rollout_ref.actor.ppo_mini_batch_size": 2}, "several updates"),
         ({"trainer.use_v1": False}, "no agent loop"),
+        ({"reward.reward_model.enable": True}, "the rule needs them meanwhile"),
         ({"actor_rollout_ref.rollout.custom": None}, "no method"),
     ],
 )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
@@ -68,19 +69,35 @@ def trainer_of(
     ada: AdaRollouts, *, num_processes: int = 1, callbacks: Sequence[Any] = (), **config: Any
 ) -> GRPOTrainer:
     """The trainer, in single precision, with plain gradient steps."""
+    arguments = ada.trainer_arguments()
+    arguments["callbacks"] += list(callbacks)
+    return _trainer(ada.config(num_processes=num_processes) | config, **arguments)
+
+
+def plain_trainer(
+    rows: list[dict[str, Any]], reward_funcs: list[Any], *, rollout_func: Any = None, **config: Any
+) -> GRPOTrainer:
+    """TRL's trainer without the adapter, its advantages not divided by anything."""
+    shape = {"per_device_train_batch_size": len(rows) * config["num_generations"], "shuffle_dataset": False}
+    return _trainer(
+        {"scale_rewards": "none"} | shape | config,
+        train_dataset=Dataset.from_list(rows),
+        reward_funcs=reward_funcs,
+        rollout_func=rollout_func,
+    )
+
+
+def _trainer(config: dict[str, Any], **arguments: Any) -> GRPOTrainer:
     folder = model_folder()
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     given: dict[str, Any] = {
         "output_dir": tempfile.mkdtemp(), "use_cpu": True, "bf16": False, "seed": 0, "max_steps": 1,
         "gradient_checkpointing": False, "max_completion_length": MAX_TOKENS, "learning_rate": 1e-2, "optim": "sgd",
         "lr_scheduler_type": "constant", "max_grad_norm": 0.0, "save_strategy": "no", "report_to": "none",
         "logging_steps": 1, "disable_tqdm": True,
     }  # fmt: skip
-    arguments = ada.trainer_arguments()
-    arguments["callbacks"] += list(callbacks)
     return GRPOTrainer(
-        model=model,
-        args=GRPOConfig(**(given | ada.config(num_processes=num_processes) | config)),
+        model=AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32),
+        args=GRPOConfig(**(given | config)),
         processing_class=AutoTokenizer.from_pretrained(folder),
         **arguments,
     )

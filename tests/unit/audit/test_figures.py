@@ -15,10 +15,11 @@ from ada_lightning.audit.figures import audit
 from ada_lightning.audit.groups import Unit, gather
 from ada_lightning.audit.history import visits
 from ada_lightning.audit.intervals import Estimate, estimate
+from ada_lightning.audit.page import as_html, as_json
 from ada_lightning.audit.pass_rates import GRID, Mixture
 from ada_lightning.audit.records import Cause, Log, Order, Row, Sampling
 from ada_lightning.audit.rules import Candidate
-from ada_lightning.audit.sentences import facts
+from ada_lightning.audit.sentences import facts, headline
 from ada_lightning.core.stopping import FixedRule
 from research.audit.coverage import coverage
 from research.audit.synthetic import Population, draw
@@ -98,6 +99,22 @@ def test_few_prompts_have_figures_and_no_intervals():
     assert not found.has_intervals
     assert all(value.low is None for value in found.figures.values())
     assert any("prompts with a signal" in hole.what for hole in found.holes)
+
+
+def test_one_response_a_prompt_does_not_tell_what_gave_no_gradient():
+    rows = [row(f"a{number}", 0, float(number % 3 == 0)) for number in range(60)]
+    found = audit(log_of(*rows))
+    assert math.isnan(found.figures["no_gradient"].value)
+    assert "cannot tell" in headline(found)
+    assert [name for name, _, _ in facts(found)] == ["pass rate"]
+    assert found.figures["pass_rate"].value == pytest.approx(1 / 3)
+    assert any(hole.what == "several responses a prompt" for hole in found.holes)
+    (sentence,) = advice(found)
+    assert "Record several responses" in sentence
+    assert "cannot tell" in as_html([("log", found)])
+    assert as_json([("log", found)])[0]["figures"]["no_gradient"]["value"] is None
+    told = audit(log_of(*(replace(one, advantage=0.5) for one in rows)))  # a critic's: the log says that they train
+    assert told.figures["no_gradient"].value == 0.0
 
 
 def test_prompts_without_a_name_have_no_history():

@@ -116,8 +116,78 @@ def test_trl_finds_a_repeated_rollout_and_missing_steps(log, tmp_path):
     )
     ((_, read),) = read_logs([tmp_path], Options())
     assert len(read.rows) == len(rows)
-    assert read.remarks == ["1 files repeat the rollout of an earlier step"]
-    assert any(hole.setting == "logging_steps=1" for hole in read.holes)
+    assert read.remarks == ["the reward is the sum of accuracy", "1 files repeat the rollout of an earlier step"]
+    (hole,) = (hole for hole in read.holes if hole.setting == "logging_steps=1")
+    assert hole.what == "3 of 7 steps"  # 0, 1 (which repeats 0), 3 and 6 are there
+
+
+def test_trl_misses_no_step_where_files_repeat_a_rollout(log, tmp_path):
+    rows = [replace(row, step=2 * row.step) for row in log.rows]
+    WRITERS["trl"](rows, tmp_path)
+    for step in (0, 2, 4):  # num_iterations=2: every rollout is logged twice
+        table = pd.read_parquet(tmp_path / "completions" / f"completions_{step:05d}.parquet")
+        table.assign(step=step + 1).to_parquet(tmp_path / "completions" / f"completions_{step + 1:05d}.parquet")
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert len(read.rows) == len(rows)
+    assert not any(hole.setting == "logging_steps=1" for hole in read.holes)
+
+
+@pytest.mark.parametrize("difficulty", [[float(n % 5) for n in range(60)], [n % 5 for n in range(60)]])
+def test_a_column_that_says_something_of_prompts_is_no_reward_of_trls(log, tmp_path, difficulty):
+    rows = [row for row in log.rows if row.step == 0]
+    WRITERS["trl"](rows, tmp_path)
+    table_of(tmp_path, difficulty=[difficulty[int(row.group_key) % 60] for row in rows])
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert [row.reward for row in read.rows] == [row.reward for row in rows]
+    assert read.remarks == [
+        "the reward is the sum of accuracy; other columns of numbers, taken for no rewards: difficulty"
+    ]
+    ((_, both),) = read_logs([tmp_path], Options(rewards={"accuracy": 1.0, "difficulty": 1.0}))
+    assert [row.reward for row in both.rows] != [row.reward for row in rows]
+
+
+def test_whole_numbers_are_rewards_of_trls_where_no_float_is_one(log, tmp_path):
+    rows = [row for row in log.rows if row.step == 0]
+    WRITERS["trl"](rows, tmp_path)
+    table_of(tmp_path, accuracy=[int(row.reward) for row in rows], difficulty=[float(row.group_key) for row in rows])
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert [row.reward for row in read.rows] == [row.reward for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"accuracy": "yes"}, "name it by --reward; columns of numbers: none"),
+        ({"accuracy": 1.0, "level": 2.0}, "none differs between the responses of a prompt.*numbers: accuracy, level"),
+        ({"accuracy": 1, "level": 2}, "none differs between the responses of a prompt.*numbers: accuracy, level"),
+    ],
+)
+def test_a_log_of_trls_whose_reward_cannot_be_told_is_refused(log, tmp_path, columns, said):
+    WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
+    table_of(tmp_path, **columns)
+    with pytest.raises(RefusedFileError, match=said):
+        read_logs([tmp_path], Options())
+    with pytest.raises(RefusedFileError, match="--reward nothing is no column of rewards in this log; columns of num"):
+        read_logs([tmp_path], Options(rewards={"nothing": 1.0}))
+
+
+def test_one_column_that_never_differs_may_be_the_reward(log, tmp_path):
+    WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
+    table_of(tmp_path, accuracy=0.0, advantage=0.0)
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert {row.reward for row in read.rows} == {0.0}
+
+
+def test_a_reward_that_is_named_and_not_there_or_not_asked_for_is_refused(log, tmp_path):
+    WRITERS["verl"](log.rows, tmp_path / "verl")
+    with pytest.raises(RefusedFileError, match="--reward accuracy is in no row; numbers that are: score"):
+        read_logs([tmp_path / "verl"], Options(rewards={"accuracy": 1.0}))
+    ((_, read),) = read_logs([tmp_path / "verl"], Options(rewards={"score": 2.0}))
+    assert {row.reward for row in read.rows} == {0.0, 2.0}
+    for format in ("tinker", "verifiers", "ada"):
+        WRITERS[format](log.rows, tmp_path / format)
+        with pytest.raises(RefusedFileError, match="say what the reward is; leave --reward out"):
+            read_logs([tmp_path / format], Options(rewards={"accuracy": 1.0}))
 
 
 def test_trl_refuses_rewards_that_its_advantages_contradict(log, tmp_path):
@@ -141,6 +211,14 @@ def test_our_run_says_how_much_of_it_was_not_kept(log, tmp_path):
     ((_, read),) = read_logs([tmp_path], Options())
     (hole,) = (hole for hole in read.holes if "max_prompts=inf" in hole.setting)
     assert hole.what == "60 of 180 groups"
+
+
+def table_of(folder, **columns):
+    """Columns of TRL's only table, before the advantage."""
+    changed(folder, "completions_00000.parquet", **{"advantage": lambda table: table["advantage"]} | columns)
+    (path,) = folder.rglob("completions_00000.parquet")
+    table = pd.read_parquet(path)
+    table[[name for name in table if name != "advantage"] + ["advantage"]].to_parquet(path)
 
 
 def changed(folder, pattern, **columns):

@@ -54,8 +54,6 @@ REFUSED = [
     (ESTIMATED, {"n_min": 0, "gamma": -1.0, "group_size": 0}, "n_min must be .*; group_size must be .*; gamma must"),
     (VIP, {"variance": sampling.DrGrpoVariance(), "n_min": 2}, "n_min = 2 is less than 3: .*DrGrpoVar.*use n_min=3"),
     (VIP, {"n_min": 1}, "n_min = 1 is less than 2: .*RlooVariance"),
-    (VIP, {"hard_bias_gamma": -1.0}, r"hard_bias_gamma must be 0 \(off\) or positive, and finite; got -1.0"),
-    (VIP, {"min_keep": 9}, r"min_keep must be 0 \(off\) or at most responses_per_prompt = 8, .* got 9"),
     (KNAPSACK, {"negative_n": 9}, r"negative_n must be in \[1, responses_per_prompt = 8\], .* exceed its total; got 9"),
     (KNAPSACK, {"positive_n": 0}, r"positive_n must be in \[1, .*; got 0"),
     (KNAPSACK, {"min_seen": -1}, r"min_seen must be 0 \(every prediction counts\) or more; got -1"),

@@ -10,7 +10,11 @@ import reasoning_gym
 from reasoning_gym.factory import DATASETS
 
 from ada_lightning.core.records import Completion, Grade, Prompt, Verdict
+from ada_lightning.data.reasoning_gym import ReasoningGymSource
+from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastNumber, WholeResponse
+from ada_lightning.rewards.math import MathReward
+from ada_lightning.rewards.numeric import NumericReward
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rewards.reasoning_gym import TASKS_THAT_EVALUATE, ReasoningGymReward
 
@@ -52,6 +56,17 @@ def test_no_answer_is_worth_nothing_where_the_verifier_rewards_any_attempt():
     reward = ReasoningGymReward(LastNumber(), binary=False)
     assert reward(prompt, Completion("99999999999")).reward == pytest.approx(0.01)
     assert reward(prompt, Completion("no digits")) == Verdict(0.0)
+
+
+@pytest.mark.parametrize("task", ["boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"])
+def test_tasks_without_an_answer_of_their_own_are_judged_by_their_verifier_and_by_nothing_else(task):
+    (prompt,) = ReasoningGymSource({task: {}}, num_train=1, num_heldout=0, seed=0).train_prompts()
+    assert prompt.reference["entry"]["answer"] is None
+    verdict = ReasoningGymReward(WholeResponse(), binary=True)(prompt, Completion("None"))
+    assert verdict == Verdict(0.0, "None")
+    for compares in (ExactMatchReward(WholeResponse()), MathReward(), NumericReward(LastNumber())):
+        with pytest.raises(ValueError, match="its reference has no answer"):
+            compares.check_prompt(prompt)
 
 
 def test_an_answer_that_the_verifier_cannot_parse_is_wrong_and_no_failure():

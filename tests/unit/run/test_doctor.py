@@ -109,6 +109,17 @@ def test_torch_of_another_version_is_a_finding(monkeypatch):
     assert finding.startswith(f"torch {metadata.version('torch')} is installed, but vllm is compiled for 1.0.0")
 
 
+def test_what_hydra_does_to_math_verify_is_said_and_is_no_problem(monkeypatch, capsys):
+    for name in ("NEEDED", "COMPANIONS"):
+        monkeypatch.setattr(doctor, name, ())
+    assert doctor.main([]) == 0
+    assert f"note: math-verify {metadata.version('math-verify')} takes 50\\% for 50 and not for 0.5 here" in (
+        capsys.readouterr().out
+    )
+    monkeypatch.setattr(doctor, "_version", lambda package: "4.13.2")
+    assert doctor.about_percentages() == ""
+
+
 def test_import_that_fails_or_crashes_is_a_finding(monkeypatch):
     monkeypatch.setattr(doctor, "NEEDED", ("import no_such_package", "import os; os.abort()"))
     missing, crashed = doctor.diagnose()

@@ -218,9 +218,6 @@ def test_what_is_exact_needs_one_line(advantage, sampler, selection, reduction, 
     [
         # 18, 8, 3 and 3 responses
         (LeaveOneOutAdvantage(), PLANNED[0], WHOLE, None, "the others that are kept", [6.0, 2.67, 1.0, 1.0]),
-        # prompts that a plan leaves out have no weight
-        (LeaveOneOutAdvantage(), VipSampler(responses_per_prompt=8, variance=RlooVariance(), min_keep=5), WHOLE,
-         BY_PROMPT, "the others that are kept", [0.0, 1.0, 1.0, 1.0]),
         # Of two kept of four, half right where both classes are there: P(mixed) / (p q) over a prompt with p = 1/2.
         (GroupNormalizedAdvantage(normalize_std=False), UNIFORM, MaxVarianceSelection(group_size=2), None,
          "the kept group", [(1 - p**4 - (1 - p) ** 4) / (p * (1 - p)) / 3.5 for p in (0.02, 0.1, 0.5, 0.9)]),

@@ -175,8 +175,3 @@ def test_what_is_learned_of_lengths_fades_and_counts_only_where_it_is_used():
     plain = VipSampler(variance=KnownBaselineVariance(), **SIZES)
     plain.learn([make_pool([1.0], key=1)])
     assert (plain.costs(["p1"]), plain.state_dict()) == (None, {})
-
-
-def test_moving_whole_responses_is_refused():
-    with pytest.raises(ValueError, match=r"by_tokens divides tokens and min_keep = 4 moves responses.*use min_keep=0"):
-        duet(min_keep=4)

@@ -55,34 +55,6 @@ def test_rates_of_0_and_1_are_divided_like_those_near_them():
     )
 
 
-class TestBuckets:
-    def buckets(self, rates, **settings):
-        return planned(coba(0.7, official_buckets=True, **settings), [seen(p) for p in rates])
-
-    def test_the_rest_goes_to_hard_prompts_by_their_failures(self):
-        """24 above the lower bounds; one prompt in four is middling: 0.7 of them, 16, then 8 for the hard ones.
-
-        The first hard one takes 8 x 1/1.98 = 4, the second 4 x 0.98/1.98 = 1, and the 3 left go evenly.
-        """
-        assert self.buckets([0.0, 0.02, 0.5, 1.0]) == [2 + 4 + 2, 2 + 1 + 1, 18, 2]
-
-    def test_with_most_prompts_in_the_middle_they_get_four_fifths(self):
-        counts = self.buckets([0.0, 0.4, 0.5, 0.6])
-        assert counts[0] == 2 + 5  # 24 x 0.8 = 19 of 24
-        middling = coba(0.7).divide([seen(p) for p in (0.4, 0.5, 0.6)], 6 + 19)
-        assert counts[1:] == middling
-
-    def test_without_hard_prompts_the_rest_goes_back_to_the_middle(self):
-        assert self.buckets([0.5, 1.0]) == [2 + 9 + 3, 2]  # 12 x 0.8 = 9, then the other 3
-
-    def test_where_all_are_easy_they_get_everything(self):
-        assert self.buckets([1.0, 1.0, 0.995]) == [3, 2, 19]  # 18 by failures of 1e-6, 1e-6, 0.005: 0, 0, 17; then 1
-
-    def test_a_full_bucket_passes_on_what_it_has_no_room_for(self):
-        # The last 10 in turn by half of what is left: 5 and 2; then evenly 2, up to the limit, and 1.
-        assert self.buckets([0.0, 0.5, 1.0, 1.0], n_max=9, group_size=9) == [9, 9, 9, 5]
-
-
 def test_a_resumed_sampler_plans_the_same():
     first, second = coba(0.9, tau_max=9.0), coba(0.1, tau_max=9.0)
     for failures in (0.2, 0.3, 0.45):

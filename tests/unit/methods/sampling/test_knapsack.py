@@ -1,4 +1,4 @@
-"""Knapsack RL by hand, kind by kind, and the slip of the public code's dynamic programme."""
+"""Knapsack RL by hand, kind by kind, and against a dynamic programme."""
 
 from __future__ import annotations
 
@@ -23,56 +23,33 @@ def value(p, n):
     return (1 - p**n - (1 - p) ** n) * p * (1 - p) ** 2
 
 
-def official_dp(rates, total, n_min, n_max):
-    """The code's dynamic programme in its own words: item by item, budget by budget, 0 for nothing given."""
-    room = n_max - n_min
+def best_division(rates, total, n_min, n_max):
+    """Dynamic programme of the public code in our words, without its slip: there, giving nothing is worth 0."""
     best = np.full(total + 1, -np.inf)
     best[0] = 0.0
-    chosen = []
     for p in rates:
-        after, choice = np.full(total + 1, -np.inf), np.zeros(total + 1, dtype=int)
+        after = np.full(total + 1, -np.inf)
         for budget in range(total + 1):
-            for k in range(min(room, budget) + 1):
-                worth = best[budget - k] + (value(p, n_min + k) if k else 0.0)
-                if worth > after[budget]:
-                    after[budget], choice[budget] = worth, k
+            for k in range(min(n_max - n_min, budget) + 1):
+                after[budget] = max(after[budget], best[budget - k] + value(p, n_min + k))
         best = after
-        chosen.append(choice)
-    counts, budget = [], total
-    for choice in reversed(chosen):
-        counts.append(n_min + int(choice[budget]))
-        budget -= int(choice[budget])
-    return counts[::-1], float(best[total])
+    return float(best[total])
 
 
-def quirk_value(rates, counts, n_min):
-    return math.fsum(value(p, n) if n > n_min else 0.0 for p, n in zip(rates, counts, strict=True))
-
-
-def test_the_quirk_is_the_dynamic_programme_of_the_code():
+def test_the_division_is_worth_as_much_as_the_best_one():
     generator = np.random.default_rng(1)
-    num_changed = 0
     for _ in range(40):
         rates = generator.uniform(0.01, 0.99, 5).tolist()
-        beliefs = [seen(p) for p in rates]
-        exact, quirky = (
-            knapsack(
-                responses_per_prompt=4, n_max=20, group_size=20, mixed_chance=1 - 1e-9, official_dp_quirk=quirk
-            ).divide(beliefs, 20)
-            for quirk in (False, True)
-        )
-        expected, best = official_dp(rates, 20 - 2 * 5, 2, 20)
-        assert quirk_value(rates, quirky, 2) == pytest.approx(best, rel=1e-12)
-        assert quirky == expected
-        num_changed += quirky != exact
-    assert num_changed == 21
+        sampler = knapsack(responses_per_prompt=4, n_max=20, group_size=20, mixed_chance=1 - 1e-9)
+        counts = sampler.divide([seen(p) for p in rates], 20)
+        best = best_division(rates, 20 - 2 * 5, 2, 20)
+        assert math.fsum(map(value, rates, counts)) == pytest.approx(best, rel=1e-12)
 
 
 @pytest.mark.parametrize(
     ("beliefs", "options", "expected"),
     [
         ([seen(p) for p in (0.93, 0.3, 0.4)], {}, [2, 13, 9]),
-        ([seen(p) for p in (0.93, 0.3, 0.4)], {"official_dp_quirk": True}, [3, 12, 9]),
         ([FEW, FEW], {}, [8, 8]),  # not known yet: the mean
         ([FEW, seen(0.01)], {}, [8, 8]),
         ([FEW, seen(0.01)], {"min_seen": 7, "n_max": 12, "group_size": 12}, [4, 12]),

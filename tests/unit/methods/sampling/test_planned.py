@@ -38,12 +38,9 @@ SAMPLERS = {
     "estimated": EstimatedSampler,
     "vip": VIP,
     "vip, dr_grpo": VIP_DR_GRPO,
-    "vip, min_keep": partial(VIP, min_keep=3),
     "knapsack": KnapsackSampler,
     "knapsack, predicted": partial(KnapsackSampler, min_seen=0),
-    "knapsack, quirk": partial(KnapsackSampler, official_dp_quirk=True),
     "coba": CobaSampler,
-    "coba, buckets": partial(CobaSampler, official_buckets=True),
 }
 every_sampler = pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS)
 
@@ -157,8 +154,7 @@ def test_order_does_not_matter_up_to_ties(sampler, rates, generator):
 @every_sampler
 def test_a_step_of_unknown_or_equal_prompts_is_uniform(make):
     sampler = make(responses_per_prompt=8, n_max=32, group_size=32)
-    known = () if getattr(sampler, "official_buckets", False) else (seen(0.3), seen(0.0), seen(1.0))
-    for belief in (UNKNOWN, *known):
+    for belief in (UNKNOWN, seen(0.3), seen(0.0), seen(1.0)):
         assert planned(sampler, [belief] * 5) == [8] * 5
     assert planned(sampler, []) == []
 
@@ -214,8 +210,13 @@ def test_a_forecast_plans_by_what_was_tried():
 
 
 def test_a_prompt_without_responses_goes_through_the_whole_step():
-    """``min_keep`` leaves the hardest prompt out: it is counted, trains nothing and breaks no figure."""
-    groups, stats = collect(VIP(responses_per_prompt=6, min_keep=4))
+    """A plan of one's own may leave a prompt out: it is counted, trains nothing and breaks no figure."""
+
+    class LeavesOut(OneShotSampler):
+        def divide(self, beliefs, total):
+            return [0, 8, 8, 8]
+
+    groups, stats = collect(LeavesOut(responses_per_prompt=6, n_min=1, n_max=32, group_size=32))
     assert (groups[0].pool.num_drawn, groups[0].kept, groups[0].has_signal) == (0, (), False)
     (batch,) = pack_groups(
         groups, num_minibatches=1, max_tokens_per_microbatch=1000, policy_version=0, shuffle_seed=0,

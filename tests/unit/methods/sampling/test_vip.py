@@ -11,7 +11,7 @@ from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, LeaveOneOutAdvantage
 from ada_lightning.methods.sampling import DrGrpoVariance, RlooVariance, VipSampler
 from tests.builders import assigned, make_group
-from tests.unit.methods.sampling.planning import GOLDEN, planned, seen
+from tests.unit.methods.sampling.planning import planned, seen
 
 RLOO, DR_GRPO = RlooVariance(), DrGrpoVariance()
 VARIANCES = [RLOO, DR_GRPO]
@@ -109,36 +109,3 @@ def test_predictions_of_0_and_1_get_the_lower_bound_and_a_step_of_them_is_divide
     certain = [Belief(1e-12, 8.0), Belief(8.0, 1e-12)]
     assert planned(vip(), [certain[0], certain[1], seen(0.5), seen(0.5)]) == [3, 3, 13, 13]
     assert planned(vip(), certain[:1] * 5) == [8] * 5
-
-
-def test_hard_bias_moves_responses_to_the_harder_of_two_equally_uncertain_prompts():
-    rates = (0.25, 0.75)
-    beliefs = [seen(p) for p in rates]
-    assert vip().divide(beliefs, 32) == [16, 16]
-    for gamma in (7e-4, 4e-3):
-
-        def cost(count, gamma=gamma):
-            counts = (count, 32 - count)
-            linear = sum(n * math.log(p) for p, n in zip(rates, counts, strict=True))
-            return objective(RLOO, rates, counts) + gamma * linear
-
-        best = min(range(3, 30), key=cost)
-        assert best > 16
-        assert vip(hard_bias_gamma=gamma).divide(beliefs, 32) == [best, 32 - best]
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"min_keep": 5}, [0, 7, 10, 15, 10, 6]),  # of [4, 7, 10, 11, 10, 6]
-        ({"min_keep": 7}, [0, 7, 10, 21, 10, 0]),
-        ({"min_keep": 7, "n_max": 14, "group_size": 14}, [0, 7, 14, 14, 13, 0]),  # one prompt after the other
-    ],
-)
-def test_small_plans_go_to_the_largest(options, expected):
-    assert planned(vip(**options), [seen(p) for p in GOLDEN]) == expected
-
-
-def test_what_has_no_room_comes_back_to_the_largest_of_the_small():
-    counts = planned(vip(n_max=9, group_size=9, min_keep=8), [seen(0.001)] * 2 + [seen(0.5)] * 4)
-    assert counts == [9, 3, 9, 9, 9, 9]  # 6 and 6 of the first two, of which 4 have room elsewhere
