@@ -197,6 +197,11 @@ class Step:
         """
         return RolloutResult(self.step, self.policy_version, self.finish(), self.stats, self.division)
 
+    @property
+    def responses(self) -> list[Response]:
+        """Those that count so far, of all prompts."""
+        return [response for run in self._runs.values() for response in run.pool.responses]
+
     def outcomes(self, slot: int) -> dict[int, Outcome]:
         """Return all that was told of a prompt, by sample index, whatever it counts as."""
         return dict(self._runs[slot].told) if slot in self._runs else {}

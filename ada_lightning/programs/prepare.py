@@ -15,6 +15,7 @@ from ada_lightning.analysis.offline import ResponseStore, SamplingJob
 from ada_lightning.analysis.offline.outcome import OutcomeRule
 from ada_lightning.analysis.offline.preparation import prepare as select
 from ada_lightning.config.assembly import assemble, read_data
+from ada_lightning.rewards.hints import start_lines
 from ada_lightning.run.invocation import start_of
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.stop_signals import StopSignals
@@ -44,7 +45,9 @@ def prepare(cfg: DictConfig) -> int:
         job = SamplingJob(**drawn, store=store, service=service, prompts_per_file=cfg.prompts_per_file)
         run_dir.write_config(cfg)
         data.report.write(run_dir.path)
-        print(data.report.text(), flush=True)
+        print(
+            data.report.text(), *start_lines(parts.grader.reward, prompts, parts.model.tokenizer), sep="\n", flush=True
+        )
         print(_start_line(job.num_pending, len(prompts), cfg), flush=True)
         if job.num_pending:
             signals.install()

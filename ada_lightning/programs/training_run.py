@@ -24,6 +24,7 @@ from ada_lightning.core.method import Method
 from ada_lightning.methods.estimators.history_file import write_history
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.programs.command import how_to_continue, own_command
+from ada_lightning.rewards.hints import start_lines
 from ada_lightning.run.determinism import make_deterministic
 from ada_lightning.run.exit_codes import REQUEUE
 from ada_lightning.run.malloc import keep_freed_memory
@@ -61,6 +62,7 @@ class Run:
         """Make the parts that need the tokenizer or the data."""
         cfg = self.cfg
         self.datamodule = self._data(model.tokenizer)
+        self.tokenizer = model.tokenizer
         self.service.check_template(model.tokenizer, model.eos_token_ids)
         self.estimator = instantiate(cfg.estimator)
         self.policy = instantiate(cfg.policy, _partial_=True)(
@@ -122,6 +124,7 @@ class Run:
                 f"warning: data.prompts_per_step = {data.prompts_per_step}, but there are {number} training prompts: "
                 f"each step has some of them several times; data.prompts_per_step={number} has none twice"
             )
+        lines += start_lines(self.grader.reward, data.train_prompts, self.tokenizer)
         if not self.cfg.preview:
             begins = f", continued from {self.checkpoint.name}" if self.checkpoint else ""
             lines.append(f"run folder: {self.run_dir.path}{begins}")

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import MINUS_SIGNS, stating
+from ada_lightning.rewards.whole_solution import way_out
 
 _DECIMAL = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _RATIO = re.compile(r"([-+]?[0-9]{1,200})\s*/\s*([0-9]{1,200})")
@@ -99,8 +100,12 @@ class ExactMatchReward:
             found = self.extraction(response)
             raise ValueError(
                 f"a response {response[:200]!r}, its answer, would be worth 0, because "
-                f"{type(self.extraction).__name__} finds {found and found[:200]!r} in it; take the part that counts "
-                "with data.source.answer_pattern, name another reward.reward.extraction, or use reward=math"
+                f"{type(self.extraction).__name__} finds {found and found[:200]!r} in it; "
+                + (
+                    way_out(answer)
+                    or "take the part that counts with data.source.answer_pattern, name another "
+                    "reward.reward.extraction, or use reward=math"
+                )
             )
 
     def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:

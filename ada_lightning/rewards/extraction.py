@@ -7,7 +7,7 @@ than the answer has a method ``stating``, so that a reward can try whether a gol
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 MINUS_SIGNS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
 """Characters that models write for a minus: the mathematical minus, the en dash, small and full-width hyphens."""
@@ -39,7 +39,14 @@ _SPELLINGS = [
     )
 ]
 """What is written in several ways, and the one that :data:`_QUANTITY` reads."""
-_BOXED_EVENTS = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
+_BOX = r"\\{1,2}(?:boxed|fbox|framebox)(?![A-Za-z])"
+"""Two backslashes stand in texts that were escaped once too often."""
+_BOXED_EVENTS = re.compile(
+    rf"(?P<opens>{_BOX}\s*\{{)|{_BOX}\s+(?P<bare>[-+]?[0-9][0-9,]*(?:\.[0-9]+)?|[A-Za-z](?=[.$\n]|\Z))|\\.|[{{}}]",
+    re.DOTALL,
+)
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_ANSWER_LINE = re.compile(r"(?i)\banswer[*_]{0,3}\s?[:\uff1a]")
 
 
 class WholeResponse:
@@ -121,9 +128,10 @@ def _plain(number: str) -> str:
 
 
 class TaggedAnswer:
-    """The content of the last closed ``<tag>...</tag>`` pair, stripped; None where no pair is closed or it is empty.
+    r"""The content of the last closed ``<tag>...</tag>`` pair, stripped; None where no pair is closed or it is empty.
 
-    Of several opening tags before the last closing one the nearest counts. Case matters.
+    Of several opening tags before the last closing one the nearest counts. Case matters. Where a ``\boxed{...}`` stands
+    between them, its content is the answer.
 
     Args:
         tag: name between the angle brackets.
@@ -140,12 +148,13 @@ class TaggedAnswer:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", tag):
             raise ValueError(f"tag must be a name such as 'answer', without angle brackets; got {tag!r}")
         self.tag = tag
+        self.mark = f"<{tag}>"
 
     def __call__(self, text: str) -> str | None:
         """Return what the last closed pair of tags holds."""
         before_close, close, _ = text.rpartition(f"</{self.tag}>")
         _, opened, content = before_close.rpartition(f"<{self.tag}>")
-        return (content.strip() or None) if close and opened else None
+        return unboxed(content.strip()) or None if close and opened else None
 
     def stating(self, answer: str) -> str:
         """Return an answer between the tags."""
@@ -153,35 +162,126 @@ class TaggedAnswer:
 
 
 class LastBoxed:
-    r"""The content of the last ``\boxed{...}`` whose braces match, stripped; None where there is none or it is empty.
+    r"""The content of the last ``\boxed{...}`` that is closed and not empty, stripped; None where there is none.
 
     Last means opened last, so of nested boxes the inner one. A box that is never closed (a response cut by the length
-    limit) is skipped. Braces escaped by a backslash do not count. One pass over the text, whatever it holds.
+    limit) is skipped. Braces escaped by a backslash do not count. ``\fbox{4}``, ``\boxed 4`` and ``\\boxed{4}`` are
+    boxes, too. One pass over the text, whatever it holds.
+
+    Args:
+        several: which boxes count. ``last``: the last one. ``list``: all of the last paragraph that has one, as a list
+            with commas, so that ``x=\boxed{3}`` or ``x=\boxed{4}`` answers 3, 4; equal ones count once. A paragraph
+            ends at an empty line, so a box that a later paragraph corrects is none of them.
+
+    Raises:
+        ValueError: ``several`` is neither.
 
     Example:
         >>> LastBoxed()(r"first \boxed{1}, so \boxed{\frac{3}{4}}.")
         '\\frac{3}{4}'
+        >>> LastBoxed(several="list")(r"$x=\boxed{3}$ or $x=\boxed{4}$")
+        '3, 4'
     """
 
+    mark = r"\boxed"
+
+    def __init__(self, several: str = "last") -> None:
+        if several not in ("last", "list"):
+            raise ValueError(f"reward.reward.extraction.several must be last or list; got {several!r}")
+        self.several = several
+
     def __call__(self, text: str) -> str | None:
-        """Return what the last closed box holds."""
-        content_starts: list[int] = []  # of open braces; -1 for one that is no box
-        last_box = (-1, -1)
-        for event in _BOXED_EVENTS.finditer(text):
-            token = event.group()
-            if token == "{":
-                content_starts.append(-1)
-            elif token == "}":
-                start = content_starts.pop() if content_starts else -1
-                last_box = max(last_box, (start, event.start())) if start >= 0 else last_box
-            elif token.endswith("{") and token.startswith("\\boxed"):
-                content_starts.append(event.end())
-        start, end = last_box
-        return (text[start:end].strip() or None) if start >= 0 else None
+        """Return what the last closed box holds, or the last ones."""
+        boxes = sorted(_boxes(text))
+        if not boxes:
+            return None
+        if self.several == "last":
+            return boxes[-1][1]
+        ends = [found.end() for found in _PARAGRAPH.finditer(text, 0, boxes[-1][0])]
+        together = [content for start, content in boxes if start >= (ends[-1] if ends else 0)]
+        return ", ".join(dict.fromkeys(together))
 
     def stating(self, answer: str) -> str:
         """Return an answer in a box."""
         return rf"\boxed{{{answer}}}"
+
+
+def _boxes(text: str) -> Iterator[tuple[int, str]]:
+    """Yield where each closed box begins that holds no other one and is not empty, and what it holds."""
+    open_braces: list[tuple[int, bool]] = []  # where what they hold begins, -1 of one that is no box; is it escaped?
+    last_inner = -1
+    for event in _BOXED_EVENTS.finditer(text):
+        token = event.group()
+        if token == "{":
+            open_braces.append((-1, False))
+        elif event["opens"]:
+            open_braces.append((event.end(), token.startswith("\\\\")))
+        elif event["bare"]:
+            last_inner = event.start("bare")
+            yield last_inner, event["bare"]
+        elif token == "}" and open_braces:
+            start, is_escaped = open_braces.pop()
+            if start > last_inner:
+                last_inner = start
+                content = text[start : event.start()].strip()
+                if content:
+                    yield start, content.replace("\\\\", "\\") if is_escaped else content
+
+
+class AnswerLine:
+    r"""What stands behind the last ``Answer:``, to the end of its line or of the next one that holds text; else None.
+
+    So do DAPO's prompts ask for the answer. Case and bold face do not matter: ``**Answer:** 42``. Where a box stands
+    there, its content is the answer.
+
+    Example:
+        >>> AnswerLine()("5 + 7 is 12, and a quarter of it 3.\nAnswer: $\\frac{12}{4}$")
+        '$\\frac{12}{4}$'
+    """
+
+    mark = "answer:"
+
+    def __call__(self, text: str) -> str | None:
+        """Return the last answer line's content."""
+        ends = [found.end() for found in _ANSWER_LINE.finditer(text)]
+        line = text[ends[-1] :].lstrip("*_ \t\r\n").partition("\n")[0] if ends else ""
+        return unboxed(line.rstrip("*_ \t\r")) or None
+
+    def stating(self, answer: str) -> str:
+        """Return an answer line."""
+        return f"Answer: {answer}"
+
+
+class AfterThinking:
+    r"""What another extraction finds behind the thinking: a box inside ``<think>...</think>`` is no answer.
+
+    Behind the last ``</think>``, so it does not matter whether the response or the chat template opened the part. One
+    that is opened later and never closed is left out as well.
+
+    Args:
+        extraction: finds the answer in the rest.
+        is_opened: the chat template opens the thinking: without a ``</think>`` the whole response is thinking.
+
+    Example:
+        >>> find = AfterThinking(LastBoxed())
+        >>> find(r"maybe \boxed{3}</think> It is \boxed{4}."), find(r"<think> maybe \boxed{3}"), find(r"\boxed{3}")
+        ('4', None, '3')
+    """
+
+    def __init__(self, extraction: Callable[[str], str | None], *, is_opened: bool = False) -> None:
+        self.extraction = extraction
+        self.is_opened = is_opened
+
+    def __call__(self, text: str) -> str | None:
+        """Return what is found behind the thinking."""
+        _, is_closed, rest = text.rpartition("</think>")
+        if self.is_opened and not is_closed:
+            return None
+        return self.extraction(rest.partition("<think>")[0])
+
+    def stating(self, answer: str) -> str:
+        """Return an answer behind a thinking part."""
+        return f"</think>{stating(self.extraction, answer)}"
 
 
 class FirstOf:
@@ -224,3 +324,24 @@ def stating(extraction: Callable[[str], str | None], answer: str) -> str:
     """
     method: Callable[[str], str] | None = getattr(extraction, "stating", None)
     return answer if method is None else method(answer)
+
+
+def unboxed(text: str) -> str:
+    """Return what the last box of an answer holds; the answer where it has none."""
+    return LastBoxed()(text) or text
+
+
+def marks(extraction: Callable[[str], str | None]) -> tuple[str, ...]:
+    r"""Return what a response must have for an extraction to find anything, in lower case: one of these; none: nothing.
+
+    Example:
+        >>> marks(LastBoxed()), marks(FirstOf([LastBoxed(), AnswerLine()])), marks(FirstOf([LastBoxed(), LastNumber()]))
+        (('\\boxed',), ('\\boxed', 'answer:'), ())
+    """
+    if isinstance(extraction, AfterThinking):
+        return marks(extraction.extraction)
+    if isinstance(extraction, FirstOf):
+        found = [marks(one) for one in extraction.extractions]
+        return tuple(mark for one in found for mark in one) if all(found) else ()
+    mark: str | None = getattr(extraction, "mark", None)
+    return () if mark is None else (mark.lower(),)

@@ -14,6 +14,9 @@ class FormatReward:
     backtracks without end on some text runs into the pool's time limit, and where it does so twice that response
     is worth 0.
 
+    A chat template may open the thinking part itself. The response then has ``</think>`` and no ``<think>``, and a
+    pattern that asks for both matches none: leave the first one open, as in the example.
+
     Args:
         pattern: in the syntax of Python's ``re``.
 
@@ -21,10 +24,10 @@ class FormatReward:
         ValueError: ``pattern`` is no regular expression.
 
     Example:
-        >>> reward = FormatReward(r"<think>.+</think>\s*<answer>[^<]+</answer>")
-        >>> prompt = Prompt("id", ())
-        >>> reward(prompt, Completion("<think>5 + 7</think>\n<answer>12</answer>")), reward(prompt, Completion("12"))
-        (1.0, 0.0)
+        >>> reward = FormatReward(r"(?:<think>)?.+</think>\s*<answer>[^<]+</answer>")
+        >>> texts = "<think>5 + 7</think>\n<answer>12</answer>", "5 + 7</think> <answer>12</answer>", "12"
+        >>> [reward(Prompt("id", ()), Completion(text)) for text in texts]
+        [1.0, 1.0, 0.0]
     """
 
     def __init__(self, pattern: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.extraction import LastBoxed
+from ada_lightning.rewards.extraction import AfterThinking, LastBoxed
 from ada_lightning.rewards.latex.compare import same_answer
 from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.quantity import is_quotient, read_number, read_quantity
@@ -15,6 +15,7 @@ from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import depth, split
 from ada_lightning.rewards.latex.tolerance import Tolerance
 from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
+from ada_lightning.rewards.whole_solution import way_out
 
 _MAX_SHOWN_CHARS = 200
 _AFTER_COMMA = re.compile(r"(?<=,)\s+")
@@ -27,7 +28,8 @@ class MathReward:
     intervals and matrices; equal expressions, read by a grammar of our own (:mod:`~ada_lightning.rewards.latex.tree`)
     and compared exactly, by 40 digits, or, with variables, by math-verify. Text of a model is never evaluated as code.
 
-    - **Several boxes**: the last closed one counts. No box: 0.
+    - **Several boxes**: the last closed one counts, or all of the last paragraph with one
+      (:class:`~ada_lightning.rewards.extraction.LastBoxed`, ``several="list"``). No box: 0.
     - **Decimals**: a number with a decimal point may differ by ``decimal_tolerance * min(1, |gold|)``: 0.333333 is 1/3,
       0.33 is not. Numbers without one compare exactly.
     - **Worked out** (``simplified``): where the gold is a number the answer is one: an integer, decimal, ratio (6/8 is
@@ -70,9 +72,12 @@ class MathReward:
         max_answer_chars: an answer longer than this is right only where it is written exactly like the gold.
         own_spelling: the verdict's answer is always the response's own spelling: for votes that must not know the gold.
             False spells a right answer like the gold, so that votes for it add up however it is written.
+        thinking: whether an answer in the thinking of a response counts. ``keep``: as any other. ``ignore``: only what
+            stands behind the last ``</think>`` counts, and nothing in a ``<think>`` that is never closed. ``opened``:
+            as ``ignore``, where the chat template opens the thinking: a response without ``</think>`` is all thinking.
 
     Raises:
-        ValueError: a tolerance outside of [0, 0.1], or no room for an answer.
+        ValueError: a tolerance outside of [0, 0.1], no room for an answer, or no such way with thinking.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("math_verify", "sympy.physics.units", "sympy.sets.setexpr")
@@ -86,12 +91,18 @@ class MathReward:
         simplified: bool = True,
         max_answer_chars: int = 1000,
         own_spelling: bool = False,
+        thinking: str = "keep",
     ) -> None:
         if not 0 <= decimal_tolerance <= 0.1:
             raise ValueError(f"reward.reward.decimal_tolerance must be in [0, 0.1]; got {decimal_tolerance}")
         if not 1 <= max_answer_chars <= 10_000:
             raise ValueError(f"reward.reward.max_answer_chars must be 1 to 10,000; got {max_answer_chars}")
-        self.extraction = LastBoxed() if extraction is None else extraction
+        if thinking not in ("keep", "ignore", "opened"):
+            raise ValueError(f"reward.reward.thinking must be keep, ignore or opened; got {thinking!r}")
+        self.thinking = thinking
+        extraction = LastBoxed() if extraction is None else extraction
+        is_all = thinking == "keep"
+        self.extraction = extraction if is_all else AfterThinking(extraction, is_opened=thinking == "opened")
         self.tolerance = Tolerance(decimal_tolerance, is_relative=relative_tolerance)
         self.simplified = simplified
         self.max_answer_chars = max_answer_chars
@@ -139,15 +150,16 @@ class MathReward:
         if self._is_too_large(gold):
             raise ValueError(
                 f"its answer {shown} has {len(gold)} characters and brackets {depth(gold)} deep, more than "
-                f"max_answer_chars = {self.max_answer_chars} or {MAX_DEPTH}; grade it by a function of your own"
+                f"max_answer_chars = {self.max_answer_chars} or {MAX_DEPTH}; "
+                + (way_out(gold) or "grade it by a function of your own")
             )
         for value in _values(readings(gold)[0]):
             try:
                 _check_value(value)
             except UnreadableError as error:
                 raise ValueError(
-                    f"its answer {shown} is neither words nor mathematics that MathReward reads ({error}); rewrite it, "
-                    "or grade it by ExactMatchReward or a function of your own"
+                    f"its answer {shown} is neither words nor mathematics that MathReward reads ({error}); "
+                    + (way_out(gold) or "rewrite it, or grade it by ExactMatchReward or a function of your own")
                 ) from error
 
     def _told(self, gold: str, answer: str) -> str:

@@ -13,6 +13,7 @@ from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_num
 from ada_lightning.rewards.latex.structure import TIME
 from ada_lightning.rewards.latex.text import depth, tidy
 from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
+from ada_lightning.rewards.whole_solution import way_out
 
 _MAX_CHARS = 500
 
@@ -139,7 +140,7 @@ class NumericReward:
         gold = None if statement is None else _number(read_quantity(statement.value, any_unit=True), is_open=True)
         if gold is None:
             raise ValueError(
-                f"its answer {text[:200]!r} is no number; correct it, or grade it by "
-                "ada_lightning.rewards.math.MathReward"
+                f"its answer {text[:200]!r} is no number; "
+                + (way_out(text) or "correct it, or grade it by ada_lightning.rewards.math.MathReward")
             )
         return gold

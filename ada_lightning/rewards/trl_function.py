@@ -46,6 +46,15 @@ class TrlFunctionReward(UserFunctionReward):
         super().__init__(path, arguments=arguments, cacheable=cacheable)
         self.conversational = conversational
 
+    @property
+    def hint(self) -> str:
+        """What may be wrong where all its rewards are equal."""
+        batch = (
+            f"{self.function.path} is given lists of one response: one that compares the responses of a batch says "
+            "the same of all"
+        )
+        return "; ".join(filter(None, (super().hint, batch)))
+
     def graded(self, returned: Any) -> float:
         """Take the one reward out of its list.
 

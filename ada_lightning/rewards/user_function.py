@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
 
+_PROMPT_MARKS = ("Assistant:", "<|im_start|>assistant")
+"""Where a response begins in the text of prompt and response."""
 _KEYWORD_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -75,6 +77,11 @@ class UserFunction:
         """What the function itself says under a name, as ``function.name = ...``; None where it says nothing."""
         self._checked()
         return getattr(self._function, name, None)
+
+    def source(self) -> str:
+        """Text of the function's module; empty where there is none to read."""
+        self._checked()
+        return _source(self._function)
 
     def mentions(self, package: str) -> bool:
         """Whether the source of its module names a package; False where there is no source."""
@@ -169,6 +176,17 @@ class UserFunctionReward:
         said: bool | None = self.function.attribute("answers_without_reference")
         return said
 
+    @property
+    def hint(self) -> str:
+        """What may be wrong where all its rewards are equal; empty where nothing is known."""
+        mark = next((mark for mark in _PROMPT_MARKS if mark in self.function.source()), "")
+        if not mark:
+            return ""
+        return (
+            f"the module of {self.function.path} looks for {mark!r}, as functions of verl's first year do, which get "
+            "prompt and response in one text: here it is the response alone, so take that out"
+        )
+
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
         """Grade one response."""
         return self.graded(self.function.call(self.available(prompt, completion)))
@@ -218,11 +236,14 @@ def sample_columns(prompt: Prompt) -> dict[str, Any]:
 
 def mentions(function: Any, package: str) -> bool:
     """Whether the source of a function's module names a package; False where there is no source."""
+    return re.search(rf"\b{re.escape(package)}\b", _source(function)) is not None
+
+
+def _source(function: Any) -> str:
     try:
-        source = inspect.getsource(inspect.getmodule(function) or function)
+        return inspect.getsource(inspect.getmodule(function) or function)
     except (OSError, TypeError):
-        return False
-    return re.search(rf"\b{re.escape(package)}\b", source) is not None
+        return ""
 
 
 def _takes_any(parameter: inspect.Parameter) -> bool:

@@ -48,7 +48,15 @@ class VerlFunctionReward(UserFunctionReward):
             ValueError: it cannot be imported, or requires something else.
         """
         super().check()
-        self.function.check_names({*self.own_names, *self.arguments}, "what verl's functions are given")
+        of_batch = self.function.required() & {f"{name}s" for name in self.own_names}
+        self.function.check_names(
+            {*self.own_names, *self.arguments},
+            "what verl's functions are given",
+            way_out=". It is written for verl's batch reward manager, and here a function is given one response at a "
+            "time: it cannot compare responses"
+            if of_batch
+            else "",
+        )
 
     def check_prompt(self, prompt: Prompt) -> None:
         """Look for the sample's ground truth.

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ada_lightning.core.records import Grade
+from ada_lightning.core.records import Grade, Response
 from ada_lightning.core.result import RolloutStats
 from ada_lightning.core.step_records import StepSettings
+from ada_lightning.rewards.hints import equal_rewards
 from ada_lightning.run.run_stopped import RunStoppedError
 
 _MAX_FAILURES = 256
@@ -27,13 +28,23 @@ class FirstGrades:
     """
 
     def __init__(self, grader: Any) -> None:
-        self._name = type(getattr(grader, "reward", grader)).__name__
+        self._reward = getattr(grader, "reward", grader)
         self._has_succeeded = False
         self._failures = Counter[str]()
         self._details: dict[str, str] = {}
 
-    def check(self, stats: RolloutStats, settings: StepSettings, *, alarm_ratio: float, where: str) -> None:
+    def check(
+        self,
+        stats: RolloutStats,
+        settings: StepSettings,
+        *,
+        alarm_ratio: float,
+        where: str,
+        responses: Sequence[Response] = (),
+    ) -> None:
         """Look at a complete rollout or evaluation, and warn where a larger share than ``alarm_ratio`` failed.
+
+        Of the first one with a grade, a line says where the rewards of all ``responses`` are equal.
 
         Raises:
             RunStoppedError: none was graded, in this one and before.
@@ -47,7 +58,10 @@ class FirstGrades:
                 stacklevel=3,
             )
         num_settled = 0 if settings.asks_grader(is_truncated=True) else stats.num_truncated
-        self._has_succeeded = self._has_succeeded or num_complete - num_settled - stats.num_failed > 0
+        has_graded = num_complete - num_settled - stats.num_failed > 0
+        if has_graded and not self._has_succeeded and (line := equal_rewards(self._reward, responses, where)):
+            print(line, flush=True)
+        self._has_succeeded = self._has_succeeded or has_graded
         self._stop_without_success(stats.failures, stats.failure_details, where)
 
     def trust(self) -> None:
@@ -90,7 +104,7 @@ class FirstGrades:
                 "start again; docs/environments.md says what it may return"
             )
         raise RunStoppedError(
-            f"{self._name} has graded none of the {sum(failures.values())} responses {where}: "
+            f"{type(self._reward).__name__} has graded none of the {sum(failures.values())} responses {where}: "
             f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n{detail}\n"
             "A reward returns 0 for a wrong response, and raises only where it cannot grade. Correct it or its "
             "settings (reward.time_limit_s, reward.memory_limit_gb) and start again; docs/rewards.md has the reasons"

@@ -247,7 +247,9 @@ class RolloutService:
 
     def _check_grades(self, step: Step, settings: StepSettings) -> None:
         where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(step.stage, f"of step {step.step}")
-        self.first_grades.check(step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where)
+        self.first_grades.check(
+            step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where, responses=step.responses
+        )
 
     def start(
         self,

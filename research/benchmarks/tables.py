@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
 from research.studies.calculator import table as calculator
@@ -275,6 +276,32 @@ def _attack_speed() -> str:
     return _of(
         _load("reward_attack", REWARDS)["speed"], columns | {"grades per second, 2 workers": "{grades_per_s:.0f}"}
     )
+
+
+def _grading() -> str:
+    found = _load("grading", REWARDS)
+    total = found["rows"][-1]
+
+    def share(what: str, of: str) -> Cell:
+        def cell(grader: Mapping[str, Any]) -> str:
+            counts = total["graders"].get(grader["name"])
+            return f"{counts[what]} of {total[of]} ({counts[what] / total[of]:.1%})" if counts else ""
+
+        return cell
+
+    columns: dict[str, Cell] = {
+        "grader": lambda grader: f"{grader['name']} {grader['version']}".strip(),
+        "equal answers refused": share("refused", "equal"),
+        "unequal answers accepted": share("accepted", "unequal"),
+        "slowest verdict": lambda grader: f"{grader['slowest_s']:.2f} s" if "slowest_s" in grader else "",
+    }
+    return _of(found["graders"], columns)
+
+
+def _grading_kinds() -> str:
+    found = _load("grading", REWARDS)
+    names = [grader["name"] for grader in found["graders"]]
+    return _markdown(["pairs (equal / unequal)", *names], [graded_kind(row, names) for row in found["rows"]])
 
 
 def _curriculum() -> str:
@@ -584,6 +611,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "attack_summary": _attack_summary,
     "attack": _attack,
     "attack_speed": _attack_speed,
+    "grading": _grading,
+    "grading_kinds": _grading_kinds,
     "curriculum": _curriculum,
     "supported": _supported,
     "allocators": _allocators,

@@ -5,6 +5,8 @@ import pickle
 import pytest
 
 from ada_lightning.rewards.extraction import (
+    AfterThinking,
+    AnswerLine,
     FirstLine,
     FirstOf,
     LastBoxed,
@@ -116,6 +118,7 @@ CASES = [
             ("12</answer>", None),
             ("<answer> </answer>", None),
             ("<ANSWER>12</ANSWER>", None),
+            (r"<answer>It is $\boxed{12}$</answer>", "12"),
             ("", None),
         ],
     ),
@@ -135,13 +138,70 @@ CASES = [
             (r"{ \boxed{6}", "6"),
             (r"\boxed{}", None),
             (r"\boxed{\frac{3}{4}", None),
-            (r"\boxed 12", None),
+            (r"\boxed{4}, inside of \boxed{} as required", "4"),
+            (r"\boxed{\boxed{}}", None),
+            (r"$\boxed 12$", "12"),
+            (r"\boxed x", "x"),
+            (r"\boxed{3} is in the \boxed I was asked for", "3"),
+            (r"\boxed -1,200.5.", "-1,200.5"),
+            (r"\boxed\frac12", None),
             ("boxed{12}", None),
-            (r"\fbox{12}", None),
+            (r"\unboxed{12} \boxedx{1}", None),
+            (r"\fbox{12}", "12"),
+            (r"\framebox{12}", "12"),
+            (r"\\boxed{\\frac{2}{3}}", r"\frac{2}{3}"),  # escaped once too often
+            (r"2 \\\boxed{4}", "4"),  # a new line, then a box
+            (r"\boxed{\begin{pmatrix}1\\2\end{pmatrix}}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
             ("", None),
             (r"\boxed{" * 50_000, None),  # one pass
         ],
     ),
+    (
+        LastBoxed(several="list"),
+        [
+            (r"So $x=\boxed{3}$ or $x=\boxed{4}$.", "3, 4"),
+            (r"$\boxed{x=1}$, $\boxed{y=2}$", "x=1, y=2"),
+            ("\\boxed{3}\nor\n\\boxed{4}", "3, 4"),
+            ("\\boxed{18}? No.\n \nIt is \\boxed{20}.\n\nDone, as \\boxed{} says", "20"),
+            (r"\boxed{14}, so the answer is \boxed{14}", "14"),
+            (r"\boxed{\boxed{3}} \boxed{4", "3"),
+            ("none", None),
+        ],
+    ),
+    (
+        AnswerLine(),
+        [
+            ("Answer: 42", "42"),
+            ("Answer: 41\nNo.\nAnswer: 42\nThat is all.", "42"),
+            ("so\nANSWER : $\\frac{3}{4}$", "$\\frac{3}{4}$"),
+            ("**Answer:** 42", "42"),
+            ("**Answer**: 42", "42"),
+            ("**Final Answer: 42**", "42"),
+            ("Answer\uff1a 42", "42"),
+            ("Answer:\n\n42 \r\nyes", "42"),
+            (r"Answer: \boxed{42}.", "42"),
+            ("Answer: 1, 2", "1, 2"),
+            ("Answer: 1\nAnswer:", None),  # cut by the length limit
+            ("Answers: 42", None),
+            ("the answer is 42", None),
+            ("", None),
+            ("Answer:" + "*" * 100_000, None),  # one pass
+        ],
+    ),
+    (
+        AfterThinking(LastBoxed()),
+        [
+            (r"<think>\boxed{3}</think> \boxed{4}", "4"),
+            (r"<think>\boxed{3}</think> four", None),
+            (r"\boxed{3}</think> \boxed{4}", "4"),  # the chat template has opened it
+            (r"\boxed{3}</think>", None),
+            (r"<think> \boxed{3}", None),  # cut by the length limit
+            (r"<think>a</think> \boxed{4} <think> \boxed{5}", "4"),
+            (r"<think>a</think> \boxed{4} <think> \boxed{5}</think>", None),
+            (r"\boxed{4}", "4"),
+        ],
+    ),
+    (AfterThinking(LastBoxed(), is_opened=True), [(r"\boxed{3}", None), (r"\boxed{3}</think> \boxed{4}", "4")]),
     (
         CHAIN,
         [
@@ -170,6 +230,11 @@ def test_the_answer_is_found_also_in_another_process(find, text, answer):
 @pytest.mark.parametrize("find", [find for find, _ in CASES])
 def test_an_answer_that_is_stated_is_found(find):
     assert find(stating(find, "72")) == "72"
+
+
+def test_several_boxes_are_the_last_or_a_list():
+    with pytest.raises(ValueError, match=r"several must be last or list; got 'all'"):
+        LastBoxed(several="all")
 
 
 @pytest.mark.parametrize("tag", ["<answer>", "", "a b", "a|b"])

@@ -14,7 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastNumber, WholeResponse
+from ada_lightning.rewards.exact_match import ExactMatchReward
+from ada_lightning.rewards.extraction import AnswerLine, FirstOf, LastBoxed, LastNumber, WholeResponse
 from ada_lightning.rewards.latex import compare, symbolic
 from ada_lightning.rewards.latex.cpu_budget import CpuBudget, CpuBudgetError
 from ada_lightning.rewards.math import MathReward
@@ -76,6 +77,71 @@ def test_another_extraction_may_find_the_answer():
     chain = FirstOf([LastBoxed(), LastNumber()])
     assert verdict("42", "it is 42", extraction=chain).reward == 1.0
     assert verdict("42", r"\boxed{41}, not 42", extraction=chain).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "keep", "ignore", "opened"),
+    [
+        (r"<think>\boxed{42}</think> It is \boxed{41}.", 0.0, 0.0, 0.0),
+        (r"<think>\boxed{41}</think> It is \boxed{42}.", 1.0, 1.0, 1.0),
+        (r"<think>\boxed{42}</think> It is 42.", 1.0, 0.0, 0.0),
+        (r"<think>It may be \boxed{42}", 1.0, 0.0, 0.0),
+        (r"It may be \boxed{42}</think> It is 42.", 1.0, 0.0, 0.0),
+        (r"It may be \boxed{42}", 1.0, 1.0, 0.0),
+    ],
+)
+def test_an_answer_inside_of_the_thinking_may_count_or_not(text, keep, ignore, opened):
+    assert verdict("42", text).reward == keep
+    found = [verdict("42", text, thinking=thinking).reward for thinking in ("keep", "ignore", "opened")]
+    assert found == [keep, ignore, opened]
+    with pytest.raises(ValueError, match="thinking must be keep, ignore or opened; got 'drop'"):
+        MathReward(thinking="drop")
+
+
+@pytest.mark.parametrize(
+    ("gold", "text", "reward"),
+    [
+        ("3,4", r"So $x=\boxed{3}$ or $x=\boxed{4}$.", 1.0),
+        ("3,4", r"So $x=\boxed{3}$ or $x=\boxed{5}$.", 0.0),
+        ("x=1,y=2", r"$\boxed{x=1}$, $\boxed{y=2}$", 1.0),
+        ("4", r"$\boxed{3}$ or $\boxed{4}$", 0.0),
+        ("4", "Is it \\boxed{3}?\n\nNo, \\boxed{4}.", 1.0),
+    ],
+)
+def test_several_boxes_may_be_a_list(gold, text, reward):
+    assert verdict(gold, text, extraction=LastBoxed(several="list")).reward == reward
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [
+        ("It is 3.\nAnswer: $\\dfrac{3}{4}$", 1.0),
+        ("Answer: 0.75", 1.0),
+        ("**Answer:** 3/4.", 1.0),
+        ("Answer: 3/4\nAnswer: 4", 0.0),
+        (r"\boxed{3/4}", 0.0),
+    ],
+)
+def test_an_answer_line_may_hold_the_answer(text, reward):
+    assert verdict(r"\frac{3}{4}", text, extraction=AnswerLine()).reward == reward
+
+
+@pytest.mark.parametrize("reward", [MathReward(), NumericReward(LastNumber()), ExactMatchReward(LastNumber())])
+@pytest.mark.parametrize(
+    ("gold", "pattern"),
+    [
+        ("48/2 = <<48/2=24>>24 clips in May.\n#### 72", r'"#### \(\.\*\)"'),
+        ("x" * 1200 + "\n#### 72", r'"#### \(\.\*\)"'),
+        ("There are 3+4 of them.\nThe answer is: 7", r'"The answer is: \(\.\*\)"'),
+    ],
+)
+def test_a_gold_answer_that_is_a_whole_solution_names_what_takes_the_answer_out_of_it(reward, gold, pattern):
+    with pytest.raises(
+        ValueError, match=rf"it is a whole solution: 'data.source.answer_pattern={pattern}' takes"
+    ) as it:
+        reward.check_prompt(Prompt("id", (), {"answer": gold}))
+    assert "ExactMatchReward or" not in str(it.value)
+    assert "reward=math" not in str(it.value)
 
 
 def test_right_answers_are_spelt_like_the_gold_so_that_they_count_as_one():

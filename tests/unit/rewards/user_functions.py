@@ -79,3 +79,12 @@ def verl_mapping(data_source, solution_str, ground_truth, extra_info, penalty=0.
 
 def verl_wrong(solution, truth):
     return 1.0
+
+
+def verl_first_year(data_source, solution_str, ground_truth, extra_info=None):
+    _, found, response = solution_str.partition("Assistant:")
+    return float(bool(found) and ground_truth in response)
+
+
+def verl_batch(data_sources, solution_strs, ground_truths, extra_infos):
+    return [float(len(text)) for text in solution_strs]

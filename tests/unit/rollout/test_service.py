@@ -88,9 +88,10 @@ def open_service(engines=None, *, grades=None, **options):
     return service
 
 
-def rollout(service, version=0, step=0):
+def rollout(service, version=0, step=0, group_size=2):
+    sampler = UniformSampler(group_size=group_size)
     sampled = service.sample(
-        partial(Step, [make_prompt(1)], sampler=UniformSampler(group_size=2), selection=AllSelection(), step=step),
+        partial(Step, [make_prompt(1)], sampler=sampler, selection=AllSelection(), step=step),
         weights=lambda: [],
         policy_version=version,
         stage="train",
@@ -237,3 +238,13 @@ def test_a_long_list_is_given_up_before_its_end():
     with pytest.raises(RunStoppedError, match="none of the 256 responses"):
         list(draw(service, 500))
     assert service._grader.num_graded < 1000
+
+
+def test_equal_rewards_of_the_first_rollout_are_said_once(capsys):
+    service = open_service(grades=lambda text: Grade(0.0))
+    rollout(service, 0, group_size=16)
+    assert "warning: all 16 rewards of step 0 are 0, so there is nothing to learn from." in capsys.readouterr().out
+    rollout(service, 1, step=1, group_size=16)
+    assert "warning" not in capsys.readouterr().out
+    rollout(open_service(grades=[Grade(0.0)] * 15 + [Grade(1.0)]), group_size=16)
+    assert "warning" not in capsys.readouterr().out
