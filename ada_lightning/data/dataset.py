@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import has_column, lookup
-from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_layout, filled
+from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_answer, detect_layout, filled
 from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
 from ada_lightning.data.prompts import SLOT, same_text, stable_hash
 from ada_lightning.data.reading import RowReader
@@ -152,6 +152,17 @@ class DatasetSource:
         """Prompts to evaluate on; no training prompt has the same text."""
         return self._split[1]
 
+    def place_of(self, prompt_id: str) -> str | None:
+        """Find where a prompt stands, for messages, by reading the data once more."""
+        for reader in filter(None, (self.reader, self.heldout_reader)):
+            builder: PromptBuilder | None = None
+            for where, columns in reader.rows(self._columns_to_read()):
+                builder = builder or PromptBuilder(self._checked_layout(reader, columns, where), **self._building)
+                prompt = self._prompt(builder, columns, where, ReadingReport(""))
+                if prompt is not None and prompt.prompt_id == prompt_id:
+                    return where
+        return None
+
     def check(self) -> None:
         """Read the data. No model is needed for it.
 
@@ -202,6 +213,9 @@ class DatasetSource:
             if earlier is not prompt:
                 report.drop("duplicates")
                 num_conflicts += earlier.reference.get("answer") != prompt.reference.get("answer")
+                continue
+            for what in builder.changes:
+                report.change(what, where)
         self._finish(report, builder, num_conflicts)
         self._reports.append(report)
         return list(by_text.values())
@@ -215,7 +229,7 @@ class DatasetSource:
                 return builder.build(columns)
             report.drop(f"not {failed.label}")
         except UnusableRowError as error:
-            report.drop(error.reason, f"{where}: {error}")
+            report.drop(error.reason, where, str(error))
         except KeyError as error:
             raise ValueError(f"{where}: data.source.filters: {error.args[0]}") from error
         except ValueError as error:
@@ -270,7 +284,7 @@ class DatasetSource:
                 f"{where}: no column looks like a prompt; {_listed(columns)}; set data.source.prompt_column and "
                 "answer_column"
             )
-        answer = self.answer_column or (found.answer if found else None)
+        answer = self.answer_column or (found.answer if found else detect_answer(columns))
         answer = None if answer == prompt else answer
         if found is None or (self.prompt_column is not None and self.answer_column is not None):
             return Layout("as configured", prompt, answer, self.task_column)
@@ -323,5 +337,7 @@ def _listed(columns: Mapping[str, Any]) -> str:
 
 def _in_words(layout: Layout) -> str:
     answer = f"answer from {layout.answer!r}" if layout.answer else "no answer column"
+    if layout.answer is None and layout.prompt == "messages":
+        answer = "answer from its last turn"
     task = f", task from {layout.task!r}" if layout.task else ""
     return f"layout {layout.name}: prompt from {layout.prompt!r}, {answer}{task}"

@@ -17,8 +17,16 @@ _ANSWERS = ("answer", "ground_truth", "final_answer", "expected_answer", "soluti
 NUM_ROWS = 100
 """Rows that are looked at for a column that holds something, where the first row leaves columns empty."""
 
-LAYOUT_COLUMNS = (*_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages")
-"""Every column that a layout is recognised by."""
+TEMPLATE_ARGUMENTS = "chat_template_kwargs"
+"""Column of TRL's layouts with what the chat template is given for that row alone."""
+BESIDE_THE_PROMPT = ("choices", "options", "endings", "context", "passage", "input", "tools")
+"""Columns that people would show to the model with the prompt."""
+
+LAYOUT_COLUMNS = (
+    *_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages", TEMPLATE_ARGUMENTS,
+    *BESIDE_THE_PROMPT,
+)  # fmt: skip
+"""Every column that a layout is recognised by, or that is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +79,7 @@ def detect_layout(columns: Mapping[str, Any]) -> Layout | None:
         >>> detect_layout({"question": "1 + 1 =", "answer": "2"})
         Layout(name='question and answer', prompt='question', answer='answer', task=None)
     """
-    answer = next((name for name in _ANSWERS if columns.get(name) is not None), None)
-    answer = answer or next((name for name in _ANSWERS if name in columns), None)
+    answer = detect_answer(columns)
     if "prompt" in columns and has_column(columns, _VERL_ANSWER):
         return Layout("verl", "prompt", _VERL_ANSWER, "data_source" if "data_source" in columns else None)
     if "prompt" in columns and answer is None:
@@ -82,6 +89,12 @@ def detect_layout(columns: Mapping[str, Any]) -> Layout | None:
     for prompt in _PROMPTS:
         if prompt in columns:
             return Layout(f"{prompt} and {answer}" if answer else prompt, prompt, answer)
-    if "messages" in columns and isinstance(lookup(columns, "messages"), list):
+    if "messages" in columns and isinstance(lookup(columns, "messages"), (list, str)):
         return Layout("TRL (messages)", "messages", answer)
     return None
+
+
+def detect_answer(columns: Mapping[str, Any]) -> str | None:
+    """Return the column of the answer, one that holds something before one that does not; None where there is none."""
+    answer = next((name for name in _ANSWERS if columns.get(name) is not None), None)
+    return answer or next((name for name in _ANSWERS if name in columns), None)
