@@ -39,8 +39,8 @@ class Prompt:
     prompt_id: str
     """Stable across epochs, runs and machines: a hash of source, content and reference. Histories are keyed by it."""
     messages: tuple[Mapping[str, str], ...]
-    """Chat turns, each with ``role`` and ``content``, without the assistant's answer. A turn of the assistant at the end
-    is the beginning of one, which responses continue."""
+    """Chat turns, each with ``role`` and ``content``, without the assistant's answer. A turn of the assistant at the
+    end is the beginning of one, which responses continue."""
     reference: Mapping[str, Any] = field(default_factory=dict)
     """What the reward function needs to grade a response: JSON-like, picklable, never shown to the model."""
     task: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Mapping
@@ -43,30 +44,17 @@ def read_answer(columns: Mapping[str, Any], name: str, changes: set[str], *, nee
     is_stored = isinstance(value, StoredJson) or isinstance(root, StoredJson)
     if isinstance(root, str) and not is_stored:
         changes.add(f"column {name.partition('.')[0]!r} is JSON text, read as what it says")
-    if hasattr(value, "hour") and hasattr(value, "year"):
-        raise UnusableAnswerError(
-            f"holds a point in time, {value}, which has no one spelling (datasets makes such of texts like "
-            "2024-01-31); store the answers as text"
-        )
     if isinstance(value, StoredJson):
         value = _unstored(value, changes, needs_answer=needs_answer)
-    if isinstance(value, list) and value and all(isinstance(item, Mapping) and "role" in item for item in value):
-        try:
-            return read_turns(value)[-1]["content"]  # a completion in messages
-        except ValueError as error:
-            raise UnusableAnswerError(str(error)) from error
-    try:
-        value = as_json_like(value)
-    except TypeError as error:
-        raise UnusableAnswerError(f"holds {error}, which reward workers cannot be given") from error
+    if _is_completion(value):
+        return _last_turn(value)
+    value = _plain(value)
     if needs_answer and isinstance(value, list) and len(value) == 1 and not isinstance(value[0], (list, dict)):
         changes.add("answers in lists of one are taken out of them")
         value = value[0]
-    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
     if isinstance(value, float):
         return _number(value, is_stored=is_stored)
-    if not needs_answer:
+    if not needs_answer or isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     raise UnusableAnswerError(f"must be text or integer or number; found {_described(value, name)}")
 
@@ -79,6 +67,31 @@ def identity(answer: Any) -> Any:
         ('7', '0.5', '007', True)
     """
     return str(answer) if isinstance(answer, (int, float)) and not isinstance(answer, bool) else answer
+
+
+def _is_completion(value: Any) -> bool:
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(turn, Mapping) and "role" in turn for turn in value)
+    )
+
+
+def _last_turn(completion: Any) -> str:
+    try:
+        return read_turns(completion)[-1]["content"]
+    except ValueError as error:
+        raise UnusableAnswerError(str(error)) from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime.datetime):
+        raise UnusableAnswerError(
+            f"holds a point in time, {value}, which has no one spelling (datasets makes such of texts like "
+            "2024-01-31); store the answers as text"
+        )
+    try:
+        return as_json_like(value)
+    except TypeError as error:
+        raise UnusableAnswerError(f"holds {error}, which reward workers cannot be given") from error
 
 
 def _number(value: float, *, is_stored: bool) -> int | float:
@@ -100,9 +113,7 @@ def _number(value: float, *, is_stored: bool) -> int | float:
 def _unstored(value: StoredJson, changes: set[str], *, needs_answer: bool) -> Any:
     """Return what a stored answer can only be; refuse what a text and a value both can be."""
     found = value.value()
-    if isinstance(found, str) or not needs_answer:
-        return found
-    if isinstance(found, list) and found and all(isinstance(item, Mapping) and "role" in item for item in found):
+    if isinstance(found, str) or not needs_answer or _is_completion(found):
         return found
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not _PLAIN_NUMBER.fullmatch(value):
         raise UnusableAnswerError(

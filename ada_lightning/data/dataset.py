@@ -54,6 +54,8 @@ class DatasetSource:
         prompt_column: text or list of messages; dotted for what is inside an object or list; None recognises it.
         answer_column: text or a number; may be dotted; None recognises it.
         task_column: names the task of each prompt; None for ``data_source`` in verl's layout, else ``task``.
+        choices_column: a list of choices, or an object with ``text`` and ``label``, put behind the question, a line
+            each (``A. red``); the answer, a label, a choice or its place from 0, becomes the label. None shows none.
         task: of all prompts, where no column names one.
         prompt_pattern: regular expression whose first group is taken as the prompt; None takes all of it.
         answer_pattern: regular expression whose first group is taken as the answer; None takes all of it.
@@ -82,6 +84,7 @@ class DatasetSource:
         prompt_column: str | None = None,
         answer_column: str | None = None,
         task_column: str | None = None,
+        choices_column: str | None = None,
         task: str = "dataset",
         prompt_pattern: str | None = None,
         answer_pattern: str | None = None,
@@ -99,6 +102,7 @@ class DatasetSource:
                 f"data.source.prompt_template must say where the prompt goes with {SLOT}; got {prompt_template!r}"
             )
         _check_heldout(num_heldout, heldout_path=heldout_path, heldout_split=heldout_split)
+        self.choices_column = choices_column
         self.reader = RowReader(path, name=name, revision=revision, split=split)
         self.heldout_reader: RowReader | None = None
         if heldout_path is not None:
@@ -123,6 +127,7 @@ class DatasetSource:
             "keep_columns": self.keep_columns,
             "system_prompt": system_prompt,
             "prompt_template": prompt_template,
+            "choices_column": choices_column,
             "task": task,
         }
         self._reports: list[ReadingReport] = []
@@ -205,7 +210,7 @@ class DatasetSource:
             report.num_read += 1
             if builder is None:
                 builder = PromptBuilder(self._checked_layout(reader, columns, where), **self._building)
-                report.layout = _in_words(builder.layout)
+                report.layout = _in_words(builder.layout, self.choices_column)
             prompt = self._prompt(builder, columns, where, report)
             if prompt is None:
                 continue
@@ -260,15 +265,16 @@ class DatasetSource:
         names = [getattr(row_filter, "column", None) for row_filter in self.filters]
         if self.keep_columns is None or None in names:
             return None
-        explicit = (self.prompt_column, self.answer_column, self.task_column)
+        explicit = (self.prompt_column, self.answer_column, self.task_column, self.choices_column)
         wanted = {name for name in (*names, *explicit, *self.keep_columns, *LAYOUT_COLUMNS) if name}
         return wanted | {name.partition(".")[0] for name in wanted}
 
     def _checked_layout(self, reader: Any, columns: Mapping[str, Any], where: str) -> Layout:
         try:
             others = (row for _, row in islice(reader.rows(self._columns_to_read()), 1, None))
-            layout = self._layout(filled(columns, others), where)
-            self._check_columns(columns, layout, where)
+            known = filled(columns, others)
+            layout = self._layout(known, where)
+            self._check_columns(known, layout, where)
         except ValueError:
             if self._columns_to_read() is not None:  # say what there is, not what was read of it
                 where, columns = next(reader.rows())
@@ -292,7 +298,8 @@ class DatasetSource:
 
     def _check_columns(self, columns: Mapping[str, Any], layout: Layout, where: str) -> None:
         """Find on the first row what is wrong with the settings rather than with a row."""
-        for setting, name in (("prompt", layout.prompt), ("answer", layout.answer), ("task", layout.task)):
+        places = {"prompt": layout.prompt, "answer": layout.answer, "task": layout.task, "choices": self.choices_column}
+        for setting, name in places.items():
             if name is not None and not has_column(columns, name) and (setting != "answer" or self.needs_answer):
                 raise ValueError(f"{where}: no column {name!r}; {_listed(columns)}; set data.source.{setting}_column")
         for name in self.keep_columns or ():
@@ -335,9 +342,10 @@ def _listed(columns: Mapping[str, Any]) -> str:
     return f"columns found: {', '.join(sorted(columns)) or 'none'}"
 
 
-def _in_words(layout: Layout) -> str:
+def _in_words(layout: Layout, choices: str | None) -> str:
     answer = f"answer from {layout.answer!r}" if layout.answer else "no answer column"
     if layout.answer is None and layout.prompt == "messages":
         answer = "answer from its last turn"
     task = f", task from {layout.task!r}" if layout.task else ""
-    return f"layout {layout.name}: prompt from {layout.prompt!r}, {answer}{task}"
+    behind = f" and {choices!r}" if choices else ""
+    return f"layout {layout.name}: prompt from {layout.prompt!r}{behind}, {answer}{task}"

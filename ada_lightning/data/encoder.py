@@ -91,6 +91,6 @@ def _explained(prompt: Prompt, error: Exception) -> str:
 
 
 _ANOTHER = (
-    "data/format=chat data.format.template_file=<file> gives another template, and data/format=plain none, as for a base "
-    "model"
+    "data/format=chat data.format.template_file=<file> gives another template, and data/format=plain none, as for a "
+    "base model"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,8 +12,9 @@ from ada_lightning.data.columns import as_json_like
 
 TokenIds = tuple[int, ...]
 NOT_FOR_TEMPLATES = frozenset(
-    ("messages", "conversation", "add_generation_prompt", "continue_final_message", "tokenize", "chat_template", "padding",
-     "truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs")
+    ("messages", "conversation", "add_generation_prompt", "continue_final_message", "tokenize", "chat_template",
+     "padding", "truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask",
+     "tokenizer_kwargs")
 )  # fmt: skip
 """What ``apply_chat_template`` takes for itself or is told for every prompt."""
 
@@ -155,6 +156,31 @@ class AutomaticFormat:
     ) -> TokenIds:
         """Return what the chosen format returns."""
         return self._format.token_ids(tokenizer, messages, arguments)
+
+
+def warn_of_other_end(tokenizer: Any, prompt_format: PromptFormat | None, eos_token_ids: Collection[int]) -> None:
+    """Warn where the chat template ends turns with none of the tokens that end a response.
+
+    A base model's tokenizer may have a template whose last token its own configuration does not know: what the model
+    writes behind it counts as the response, up to the length limit.
+    """
+    if isinstance(prompt_format, PlainFormat) or not _template_text(tokenizer):
+        return
+    said = "42"
+    turns = [{"role": "user", "content": "1 + 1 ="}, {"role": "assistant", "content": said}]
+    try:
+        end = str(tokenizer.apply_chat_template(turns, tokenize=False)).rpartition(said)[2].strip()
+        ids = tokenizer(end, add_special_tokens=False)["input_ids"]
+    except Exception:  # a template that takes no such turns says so where it is given the prompts
+        return
+    if end and not set(ids) & set(eos_token_ids):
+        ends = ", ".join(repr(tokenizer.decode([token])) for token in eos_token_ids)
+        warnings.warn(
+            f"the chat template ends a turn with {end!r}, and a response ends with {ends}: a model that ends its turn "
+            "goes on behind it up to the length limit. Add the template's token to eos_token_id in the model's "
+            "generation_config.json, or use data/format=plain as for a base model",
+            stacklevel=2,
+        )
 
 
 def _template_text(tokenizer: Any) -> str:

@@ -17,16 +17,15 @@ _ANSWERS = ("answer", "ground_truth", "final_answer", "expected_answer", "soluti
 NUM_ROWS = 100
 """Rows that are looked at for a column that holds something, where the first row leaves columns empty."""
 
+_TELLING = (*_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages")
+"""Every column that a layout is recognised by."""
 TEMPLATE_ARGUMENTS = "chat_template_kwargs"
 """Column of TRL's layouts with what the chat template is given for that row alone."""
 BESIDE_THE_PROMPT = ("choices", "options", "endings", "context", "passage", "input", "tools")
 """Columns that people would show to the model with the prompt."""
 
-LAYOUT_COLUMNS = (
-    *_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages", TEMPLATE_ARGUMENTS,
-    *BESIDE_THE_PROMPT,
-)  # fmt: skip
-"""Every column that a layout is recognised by, or that is looked at."""
+LAYOUT_COLUMNS = (*_TELLING, TEMPLATE_ARGUMENTS, *BESIDE_THE_PROMPT)
+"""Every column that is looked at, whatever rewards are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +42,29 @@ class Layout:
 
 
 def filled(first: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a row whose empty answers, if it has any, are filled with the first ones that the next rows have.
+    """Return a row whose empty columns, of those that a layout is recognised by, are filled with the next rows' values.
 
     A layout is one for all rows: ``{"answer": null, "solution": "..."}`` on top of a file does not mean that answers
-    are in ``solution``. At most :data:`NUM_ROWS` rows are looked at.
+    are in ``solution``, nor does a first row without the key. At most :data:`NUM_ROWS` rows are looked at.
 
     Example:
         >>> filled({"answer": None, "solution": "so 2"}, [{"answer": "3", "solution": "so 3"}])
         {'answer': '3', 'solution': 'so 2'}
     """
     columns = dict(first)
-    empty = {name for name in _ANSWERS if name in columns and columns[name] is None}
-    for row in islice(rows, NUM_ROWS if empty else 0):
-        columns |= {name: row[name] for name in empty if row.get(name) is not None}
-        empty = {name for name in empty if columns[name] is None}
-        if not empty:
-            break
+    for row in islice(rows, NUM_ROWS):
+        for name in _TELLING:
+            value = row.get(name)
+            if value is not None and (columns.get(name) is None or _is_less(columns, row, name)):
+                columns[name] = value
+            elif name in row:
+                columns.setdefault(name, None)
     return columns
+
+
+def _is_less(columns: Mapping[str, Any], row: Mapping[str, Any], name: str) -> bool:
+    """Whether verl's answer is missing in a column that has it in another row."""
+    return name == "reward_model" and not has_column(columns, _VERL_ANSWER) and has_column(row, _VERL_ANSWER)
 
 
 def detect_layout(columns: Mapping[str, Any]) -> Layout | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.answers import UnusableAnswerError, identity, read_answer
+from ada_lightning.data.choices import label_of, read_choices, with_choices
 from ada_lightning.data.columns import as_json_like, has_column, lookup, parsed_json
 from ada_lightning.data.formats import NOT_FOR_TEMPLATES
 from ada_lightning.data.layouts import BESIDE_THE_PROMPT, TEMPLATE_ARGUMENTS, Layout
@@ -60,6 +61,8 @@ class PromptBuilder:
     """First turn; None leaves what the row has."""
     prompt_template: str
     """The user's turn, with ``{prompt}`` where the text goes."""
+    choices_column: str | None
+    """Put behind the question; the answer becomes the label of one."""
     task: str
     """Of every prompt whose layout names no column for it."""
     left_out: dict[str, str] = field(default_factory=dict)
@@ -85,6 +88,8 @@ class PromptBuilder:
         if not text.strip():
             raise UnusableRowError("empty", "the prompt is empty")
         answer = self._answer(columns, last_turn)
+        if self.choices_column is not None:
+            text, answer = self._with_choices(columns, text, answer)
         arguments = self._template_arguments(columns)
         self._look_beside(columns, text)
         turns[position]["content"] = text
@@ -147,6 +152,19 @@ class PromptBuilder:
                 raise UnusableRowError(reason, f"column {name!r} {error}") from error
         return _matched(self.answer_pattern, value, "answer_pattern", reason) if isinstance(value, str) else value
 
+    def _with_choices(self, columns: Mapping[str, Any], text: str, answer: Any) -> tuple[str, Any]:
+        name = str(self.choices_column)
+        value = _found(columns, name, "choices_column", "empty")
+        try:
+            choices = read_choices(value)
+        except ValueError as error:
+            raise UnusableRowError("empty", f"column {name!r} {error}") from error
+        try:
+            label = None if answer is None else label_of(answer, choices)
+        except ValueError as error:
+            raise UnusableRowError("unusable answer", f"column {self.layout.answer!r} {error}") from error
+        return with_choices(text, choices), label
+
     def _template_arguments(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Return the row's own arguments of the chat template; a table fills those that it lacks with None."""
         found = columns.get(TEMPLATE_ARGUMENTS)
@@ -165,15 +183,18 @@ class PromptBuilder:
         """Say what people would expect to be shown to the model, and is not; and what is shown twice."""
         if _MARKUP.search(text):
             self.changes.add(
-                "a text holds the markup of a chat template, and the template puts its own around it; data/format=plain "
-                "leaves it alone, data.source.prompt_pattern takes the question out of it"
+                "a text holds the markup of a chat template, and the template puts its own around it; data/format="
+                "plain leaves it alone, data.source.prompt_pattern takes the question out of it"
             )
         for name in BESIDE_THE_PROMPT:
-            if name in columns and name not in (self.layout.prompt, self.layout.answer):
-                value = columns[name]
-                texts = value if isinstance(value, list) else value.get("text", [None]) if isinstance(value, dict) else [value]
-                if value and not all(isinstance(item, str) and item in text for item in texts):
-                    self.changes.add(f"column {name!r} is not shown to the model")
+            if name not in columns or name in (self.layout.prompt, self.layout.answer):
+                continue
+            value = columns[name]
+            inside = value.get("text") if isinstance(value, Mapping) else value  # ARC has texts and labels
+            texts = inside if isinstance(inside, list) else [inside]
+            if value and not all(isinstance(item, str) and item in text for item in texts):
+                way_out = f"; data.source.choices_column={name} does it" if isinstance(inside, list) else ""
+                self.changes.add(f"column {name!r} is not shown to the model{way_out}")
 
     def _columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         kept = {}
@@ -192,9 +213,11 @@ class PromptBuilder:
         return kept
 
     def _task(self, columns: Mapping[str, Any]) -> str:
-        if self.layout.task is None:
-            return self.task
-        return str(_found(columns, self.layout.task, "task_column", "empty"))
+        name = self.layout.task
+        found = lookup(columns, name) if name is not None and has_column(columns, name) else None
+        if name is not None and found is None:
+            self.changes.add(f"column {name!r} is empty: the task is {self.task!r}")
+        return self.task if found is None else str(as_json_like(found))
 
 
 def _found(columns: Mapping[str, Any], name: str, setting: str, reason: str) -> Any:

@@ -1,0 +1,221 @@
+"""The same rows are the same prompts, whatever holds them."""
+
+import csv
+import datetime
+import json
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from datasets.exceptions import DatasetsError
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from ada_lightning.data.answers import identity
+from ada_lightning.data.dataset import DatasetSource
+
+LIKE_JSON = ["007", "1.50", "null", "true", "[1]", "[1, 2]", '{"a": 1}', "-0", "1e5", "7", "7.0", "NaN", "a/b \u00e9"]
+words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], include_characters="\n"), min_size=1)
+
+
+def is_quoted(text):
+    """A text that is a JSON string itself is what ``datasets`` cannot tell from what is inside; nor can we."""
+    try:
+        return isinstance(json.loads(text), str)
+    except ValueError:
+        return False
+
+
+texts = (st.sampled_from(LIKE_JSON) | words).filter(lambda text: not is_quoted(text))
+dates = st.dates(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)).map(str)
+moments = dates.map(lambda day: f"{day} 12:00:00")
+whole = st.integers(-(2**62), 2**62)
+floats = st.integers(-(10**6), 10**6).map(lambda number: number / 1000)
+MISSING = object()
+ANSWERS = [
+    texts, whole, floats, dates, moments, whole | floats, whole | st.just(None), texts | st.just(MISSING),
+    texts | st.integers(0, 99), texts | st.sampled_from([2**70, True, ["7"], ["1", "2"], {"a": 1}, None, 1e22]) | dates,
+    st.sampled_from([2**70, 3]), texts.map(lambda text: [text]),
+]  # fmt: skip
+messages = texts.map(lambda text: [{"role": "system", "content": "S"}, {"role": "user", "content": text}])
+in_parts = texts.map(lambda text: [{"role": "user", "content": [{"type": "text", "text": text}]}])
+PROMPTS = [texts, messages, in_parts, messages | in_parts, texts | messages]
+extras = st.sampled_from([MISSING, None, {"a": 1}, {"b": "x"}, {"a": {"c": [1, 2]}}, {"index": 3, "split": "train"}])
+
+
+@st.composite
+def data_sets(draw):
+    """Rows of one layout, whose columns hold values of one kind or of several."""
+    prompt, answer = draw(st.sampled_from(PROMPTS)), draw(st.sampled_from(ANSWERS))
+    is_verl = draw(st.booleans())
+    rows = []
+    for index, asked in enumerate(draw(st.lists(prompt, min_size=1, max_size=6, unique_by=json.dumps))):
+        row = {"index": index, "prompt": asked}
+        given_answer, extra = draw(answer), draw(extras)
+        if is_verl:
+            row["reward_model"] = {"ground_truth": given_answer, "style": "rule"}
+            if given_answer is MISSING:
+                row["reward_model"] = {"style": "rule", "other": [1]}
+        elif given_answer is not MISSING:
+            row["answer"] = given_answer
+        if extra is not MISSING:
+            row["extra_info"] = extra
+        rows.append(row)
+    return rows
+
+
+def as_lines(rows, path):
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+
+def as_csv(rows, path):
+    """Text as it stands, and what is none as JSON."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        for row in rows:
+            values = (row.get(name) for name in names)
+            writer.writerow([v if isinstance(v, str) or v is None else json.dumps(v) for v in values])
+
+
+def with_pandas(rows, path):
+    import pandas as pd
+
+    pd.DataFrame(rows).to_parquet(path)
+
+
+def loaded(rows, folder):
+    import datasets
+
+    as_lines(rows, folder / "rows.jsonl")
+    return datasets.load_dataset(
+        "json", data_files=str(folder / "rows.jsonl"), split="train", cache_dir=str(folder / "cache")
+    )
+
+
+def listed(rows):
+    import datasets
+
+    return datasets.Dataset.from_list(rows, on_mixed_types="use_json")
+
+
+def shards(rows, folder, name, write):
+    (folder / name).mkdir()
+    for index, row in enumerate(rows):
+        write([row], folder / name / f"train-{index:05}.{name}")
+    return name
+
+
+EXACT = {
+    "rows.json": lambda rows, at: (at / "rows.json").write_text(json.dumps(rows)),
+    "folder": lambda rows, at: ((at / "folder").mkdir(), as_lines(rows, at / "folder" / "a.jsonl")),
+    "jsonl": lambda rows, at: shards(rows, at, "jsonl", as_lines),
+    "parquet": lambda rows, at: shards(rows, at, "parquet", write_parquet),
+    "ours.parquet": lambda rows, at: write_parquet(rows, at / "ours.parquet"),
+}
+"""Formats that hold every row as it is."""
+TYPED = {
+    "pandas.parquet": lambda rows, at: with_pandas(rows, at / "pandas.parquet"),
+    "listed": lambda rows, at: listed(rows).save_to_disk(at / "listed"),
+    "listed.parquet": lambda rows, at: listed(rows).to_parquet(at / "listed.parquet"),
+    "loaded": lambda rows, at: loaded(rows, at).save_to_disk(at / "loaded"),
+    "loaded.parquet": lambda rows, at: loaded(rows, at).to_parquet(at / "loaded.parquet"),
+}
+"""Formats whose writers turn values into others: a row may be refused, and must not be another."""
+
+
+def write_parquet(rows, path):
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def read(path):
+    """Prompts by the number of their row; what is said where none can be used."""
+    source = DatasetSource(str(path), num_heldout=0, seed=0)
+    try:
+        found = source.train_prompts()
+    except ValueError as error:
+        return {}, str(error)
+    [report] = source.reports
+    return {
+        int(prompt.reference["columns"]["index"]): (
+            prompt.prompt_id, prompt.messages, identity(prompt.reference["answer"]),
+        )
+        for prompt in found
+    }, "\n".join(report.lines())  # fmt: skip
+
+
+def can_be_two_things(row):
+    """A row that a writer may have made unreadable: a text that reads as JSON or a time, or a number like it."""
+    answer = row.get("answer", row.get("reward_model", {}).get("ground_truth"))
+    found = [answer, row["prompt"]]
+    return any(
+        isinstance(value, (int, float, list))
+        or (isinstance(value, str) and (value in LIKE_JSON or is_json(value) or value[:1].isdigit()))
+        for value in found
+    )
+
+
+def csv_can_say(answer):
+    """Text, and numbers but 7.0, which is 7 where it is a number."""
+    return type(answer) in (str, int) or (type(answer) is float and not answer.is_integer())
+
+
+def is_json(text):
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quiet():
+    import datasets
+
+    datasets.disable_progress_bars()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+MIXED = [
+    {"index": i, "prompt": f"q{i}", "answer": answer, "extra_info": {"a": i} if i % 2 else {"b": "x"}}
+    for i, answer in enumerate([*LIKE_JSON, "word", 9, 1.5, True, None, ["7"], 1e22])
+]
+TURNS = [{"index": i, "prompt": [{"role": "user", "content": f"a\n{i}"}], "answer": str(i)} for i in range(3)]
+TURNS[1]["prompt"][0]["content"] = [{"type": "text", "text": "a\n1"}]
+
+
+@settings(max_examples=250, phases=[Phase.explicit, Phase.generate])  # nobody waits for data sets to shrink
+@given(data_sets())
+@example(MIXED)
+@example(TURNS)
+@example([{"index": i, "prompt": f"q{i}", "answer": f"2024-01-{i + 10}"} for i in range(3)])
+@example([{"index": i, "prompt": f"q{i}", "answer": answer} for i, answer in enumerate([2**70, 3])])
+def test_the_same_rows_are_the_same_prompts_in_every_format_or_refused(rows):
+    folder = Path(tempfile.mkdtemp())
+    try:
+        as_lines(rows, folder / "expected.jsonl")
+        expected, said = read(folder / "expected.jsonl")
+        for name, write in {**EXACT, **TYPED}.items():
+            try:
+                write(rows, folder)
+            except (ValueError, TypeError, OverflowError, NotImplementedError, pa.ArrowException, DatasetsError):
+                continue  # the format cannot hold these rows
+            found, said = read(folder / name)
+            assert found.items() <= expected.items(), (name, said)
+            if lost := set(expected) - set(found):
+                assert name in TYPED, (name, said)
+                assert all(can_be_two_things(rows[index]) for index in lost), (name, lost, said)
+                assert "row " in said
+        if all(csv_can_say(row.get("answer")) for row in rows):
+            as_csv(rows, folder / "rows.csv")
+            found, said = read(folder / "rows.csv")
+            assert found == expected, said
+    finally:
+        shutil.rmtree(folder)
