@@ -111,6 +111,9 @@ class Evaluation:
         signals = StopSignals("and up to prompts_per_file finished prompts may be lost")
         signals.install()
         make_private(self.folder)
+        for of_set in self.sets.values():
+            for report in getattr(of_set.source, "reports", ()):
+                print("\n".join(report.lines()), flush=True)
         try:
             for name in self.sets:
                 self._draw(name, signals)
