@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import has_column, lookup
-from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_answer, detect_layout, filled
+from ada_lightning.data.layouts import LAYOUT_COLUMNS, NUM_ROWS, Layout, detect_answer, detect_layout, filled
 from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
 from ada_lightning.data.prompts import SLOT, same_text, stable_hash
 from ada_lightning.data.reading import RowReader
 from ada_lightning.data.report import ReadingReport
-from ada_lightning.data.text_files import unusable_rows
+from ada_lightning.data.text_files import Row, unusable_rows
 
 
 class RowFilter(Protocol):
@@ -160,11 +160,10 @@ class DatasetSource:
     def place_of(self, prompt_id: str) -> str | None:
         """Find where a prompt stands, for messages, by reading the data once more."""
         for reader in filter(None, (self.reader, self.heldout_reader)):
-            builder: PromptBuilder | None = None
-            for where, columns in reader.rows(self._columns_to_read()):
-                builder = builder or PromptBuilder(self._checked_layout(reader, columns, where), **self._building)
+            builder, rows = self._opened(reader)
+            for where, columns in rows:
                 prompt = self._prompt(builder, columns, where, ReadingReport(""))
-                if prompt is not None and prompt.prompt_id == prompt_id:
+                if prompt and prompt.prompt_id == prompt_id:
                     return where
         return None
 
@@ -201,18 +200,21 @@ class DatasetSource:
             )
         return train, heldout
 
-    def _read(self, reader: Any) -> list[Prompt]:
-        report = ReadingReport(reader.origin)
+    def _opened(self, reader: RowReader) -> tuple[PromptBuilder, Iterator[Row]]:
+        """Look at the first rows for the layout, and return all of them."""
+        rows = reader.rows(self._columns_to_read())
+        head = list(islice(rows, NUM_ROWS))
+        if not head:
+            raise ValueError(f"{reader.origin} holds no prompts; it needs at least one row")
+        return PromptBuilder(self._checked_layout(reader, head), **self._building), chain(head, rows)
+
+    def _read(self, reader: RowReader) -> list[Prompt]:
         by_text: dict[Any, Prompt] = {}
-        num_conflicts = 0
-        builder: PromptBuilder | None = None
-        for where, columns in reader.rows(self._columns_to_read()):
+        num_conflicts, (builder, rows) = 0, self._opened(reader)
+        report = ReadingReport(reader.origin, _in_words(builder.layout, self.choices_column))
+        for where, columns in rows:
             report.num_read += 1
-            if builder is None:
-                builder = PromptBuilder(self._checked_layout(reader, columns, where), **self._building)
-                report.layout = _in_words(builder.layout, self.choices_column)
-            prompt = self._prompt(builder, columns, where, report)
-            if prompt is None:
+            if (prompt := self._prompt(builder, columns, where, report)) is None:
                 continue
             earlier = by_text.setdefault(same_text(prompt), prompt)
             if earlier is not prompt:
@@ -241,16 +243,14 @@ class DatasetSource:
             raise ValueError(f"{where}: {error}") from error
         return None
 
-    def _finish(self, report: ReadingReport, builder: PromptBuilder | None, num_conflicts: int) -> None:
-        if report.num_read == 0:
-            raise ValueError(f"{report.origin} holds no prompts; it needs at least one row")
+    def _finish(self, report: ReadingReport, builder: PromptBuilder, num_conflicts: int) -> None:
         if not self.skip_invalid and (examples := [text for found in report.examples.values() for text in found]):
             number = sum(report.dropped[reason] for reason, found in report.examples.items() if found)
             what = f"of {report.num_read} rows of {report.origin} are unusable"
             raise ValueError(unusable_rows(examples, number, what))
         if report.num_kept == 0:
             raise ValueError(f"none of the {report.num_read} rows is usable:\n" + "\n".join(report.lines()))
-        for name, kind in (builder.left_out if builder else {}).items():
+        for name, kind in builder.left_out.items():
             report.notes.append(f"column {name!r} holds {kind} and is not given to the reward")
         if num_duplicates := report.dropped.get("duplicates", 0):
             if num_conflicts:
@@ -269,18 +269,18 @@ class DatasetSource:
         wanted = {name for name in (*names, *explicit, *self.keep_columns, *LAYOUT_COLUMNS) if name}
         return wanted | {name.partition(".")[0] for name in wanted}
 
-    def _checked_layout(self, reader: Any, columns: Mapping[str, Any], where: str) -> Layout:
+    def _checked_layout(self, reader: RowReader, head: Sequence[Row]) -> Layout:
+        (where, first), *others = head
         try:
-            others = (row for _, row in islice(reader.rows(self._columns_to_read()), 1, None))
-            known = filled(columns, others)
+            known = filled(first, [columns for _, columns in others])
             layout = self._layout(known, where)
             self._check_columns(known, layout, where)
+            return layout
         except ValueError:
             if self._columns_to_read() is not None:  # say what there is, not what was read of it
                 where, columns = next(reader.rows())
                 self._check_columns(columns, self._layout(columns, where), where)
             raise
-        return layout
 
     def _layout(self, columns: Mapping[str, Any], where: str) -> Layout:
         found = detect_layout(columns)
@@ -298,8 +298,8 @@ class DatasetSource:
 
     def _check_columns(self, columns: Mapping[str, Any], layout: Layout, where: str) -> None:
         """Find on the first row what is wrong with the settings rather than with a row."""
-        places = {"prompt": layout.prompt, "answer": layout.answer, "task": layout.task, "choices": self.choices_column}
-        for setting, name in places.items():
+        places = (layout.prompt, layout.answer, layout.task, self.choices_column)
+        for setting, name in zip(("prompt", "answer", "task", "choices"), places, strict=True):
             if name is not None and not has_column(columns, name) and (setting != "answer" or self.needs_answer):
                 raise ValueError(f"{where}: no column {name!r}; {_listed(columns)}; set data.source.{setting}_column")
         for name in self.keep_columns or ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain, islice
@@ -58,7 +59,8 @@ def _rows_of_files(path: str, name: str | None, split: str, columns: Collection[
     folder = Path(path)
     if not folder.is_dir() or any((folder / left).exists() for left in _SAVED):
         return None
-    config = datasets.load_dataset_builder(path, name).config
+    with tempfile.TemporaryDirectory() as unused:  # of what is read here nothing is kept
+        config = datasets.load_dataset_builder(path, name, cache_dir=unused).config
     files = {str(key): [Path(file) for file in found] for key, found in (config.data_files or {}).items()}
     every = [file for found in files.values() for file in found]
     if not _is_plain(config) or not every or any(kind_of_file(file) not in SUFFIXES for file in every):

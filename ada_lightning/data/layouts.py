@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from ada_lightning.data.columns import has_column, lookup
@@ -15,13 +14,13 @@ _ANSWERS = ("answer", "ground_truth", "final_answer", "expected_answer", "soluti
 """``solution`` comes last: where there is an answer too, it is a worked solution."""
 
 NUM_ROWS = 100
-"""Rows that are looked at for a column that holds something, where the first row leaves columns empty."""
+"""Rows that a layout is recognised by: the first may leave columns empty."""
 
 _TELLING = (*_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages")
 """Every column that a layout is recognised by."""
 TEMPLATE_ARGUMENTS = "chat_template_kwargs"
 """Column of TRL's layouts with what the chat template is given for that row alone."""
-BESIDE_THE_PROMPT = ("choices", "options", "endings", "context", "passage", "input", "tools")
+BESIDE_THE_PROMPT = ("choices", "options", "endings", "context", "passage", "input", "tools", "image", "images")
 """Columns that people would show to the model with the prompt."""
 
 LAYOUT_COLUMNS = (*_TELLING, TEMPLATE_ARGUMENTS, *BESIDE_THE_PROMPT)
@@ -45,14 +44,14 @@ def filled(first: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[
     """Return a row whose empty columns, of those that a layout is recognised by, are filled with the next rows' values.
 
     A layout is one for all rows: ``{"answer": null, "solution": "..."}`` on top of a file does not mean that answers
-    are in ``solution``, nor does a first row without the key. At most :data:`NUM_ROWS` rows are looked at.
+    are in ``solution``, nor does a first row without the key.
 
     Example:
         >>> filled({"answer": None, "solution": "so 2"}, [{"answer": "3", "solution": "so 3"}])
         {'answer': '3', 'solution': 'so 2'}
     """
     columns = dict(first)
-    for row in islice(rows, NUM_ROWS):
+    for row in rows:
         for name in _TELLING:
             value = row.get(name)
             if value is not None and (columns.get(name) is None or _is_less(columns, row, name)):

@@ -197,6 +197,15 @@ def test_refusals_of_a_reward_are_reported_by_kind(tmp_path):
     assert f"    unusable answer 5, for example {first}" in data.report.text().splitlines()
 
 
+def test_a_first_row_that_lacks_keys_does_not_choose_the_layout(tmp_path):
+    rows = [{"problem": "a"}, {"problem": "b", "solution": "so 2"}, {"problem": "c", "answer": "3", "solution": "so 3"}]
+    made = source(jsonl(tmp_path / "a.jsonl", rows))
+    assert [prompt.reference["answer"] for prompt in made.train_prompts()] == ["3"]
+    rows = [{"prompt": "a", "reward_model": {"style": "rule"}}, {"prompt": "b", "reward_model": {"ground_truth": "2"}}]
+    made = source(jsonl(tmp_path / "b.jsonl", rows))
+    assert [prompt.reference["answer"] for prompt in made.train_prompts()] == ["2"]
+
+
 def test_an_answer_column_is_found_beside_a_prompt_that_was_named(tmp_path):
     rows = [{"instruction": "Say 2", "answer": "2"}]
     made = source(jsonl(tmp_path / "a.jsonl", rows), prompt_column="instruction")
