@@ -298,8 +298,8 @@ class DatasetSource:
 
     def _check_columns(self, columns: Mapping[str, Any], layout: Layout, where: str) -> None:
         """Find on the first row what is wrong with the settings rather than with a row."""
-        places = (layout.prompt, layout.answer, layout.task, self.choices_column)
-        for setting, name in zip(("prompt", "answer", "task", "choices"), places, strict=True):
+        found = {"prompt": layout.prompt, "answer": layout.answer, "task": layout.task, "choices": self.choices_column}
+        for setting, name in found.items():
             if name is not None and not has_column(columns, name) and (setting != "answer" or self.needs_answer):
                 raise ValueError(f"{where}: no column {name!r}; {_listed(columns)}; set data.source.{setting}_column")
         for name in self.keep_columns or ():
@@ -343,9 +343,8 @@ def _listed(columns: Mapping[str, Any]) -> str:
 
 
 def _in_words(layout: Layout, choices: str | None) -> str:
-    answer = f"answer from {layout.answer!r}" if layout.answer else "no answer column"
-    if layout.answer is None and layout.prompt == "messages":
-        answer = "answer from its last turn"
+    last_turn = "answer from its last turn" if layout.prompt == "messages" else "no answer column"
+    answer = f"answer from {layout.answer!r}" if layout.answer else last_turn
     task = f", task from {layout.task!r}" if layout.task else ""
     behind = f" and {choices!r}" if choices else ""
     return f"layout {layout.name}: prompt from {layout.prompt!r}{behind}, {answer}{task}"

@@ -63,7 +63,8 @@ def _rows_of_files(path: str, name: str | None, split: str, columns: Collection[
         config = datasets.load_dataset_builder(path, name, cache_dir=unused).config
     files = {str(key): [Path(file) for file in found] for key, found in (config.data_files or {}).items()}
     every = [file for found in files.values() for file in found]
-    if not _is_plain(config) or not every or any(kind_of_file(file) not in SUFFIXES for file in every):
+    is_ours = all(kind_of_file(file) in SUFFIXES and file.is_file() for file in every)  # others may lie elsewhere
+    if not every or not is_ours or not _is_plain(config):
         return None
 
     def read(key: str) -> Iterator[Row]:
@@ -71,6 +72,8 @@ def _rows_of_files(path: str, name: str | None, split: str, columns: Collection[
 
     if split in files:
         return read(split)
+    if split == "all":
+        return chain.from_iterable(map(read, files))
     parts = datasets.ReadInstruction.from_spec(split).to_absolute(_Lengths(files, read))
     return chain.from_iterable(islice(read(part.splitname), part.from_, part.to) for part in parts)
 

@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import gzip
 import json
 import re
 import shutil
@@ -84,6 +85,12 @@ def as_csv(rows, path):
             writer.writerow([v if isinstance(v, str) or v is None else json.dumps(v) for v in values])
 
 
+def with_every_column(rows):
+    """What takes a list of rows takes the columns of the first one."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [{**names, **row} for row in rows]
+
+
 def with_pandas(rows, path):
     import pandas as pd
 
@@ -102,7 +109,7 @@ def loaded(rows, folder):
 def listed(rows):
     import datasets
 
-    return datasets.Dataset.from_list(rows, on_mixed_types="use_json")
+    return datasets.Dataset.from_list(with_every_column(rows), on_mixed_types="use_json")
 
 
 def shards(rows, folder, name, write):
@@ -131,7 +138,7 @@ TYPED = {
 
 
 def write_parquet(rows, path):
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    pq.write_table(pa.Table.from_pylist(with_every_column(rows)), path)
 
 
 def read(path):
@@ -153,11 +160,11 @@ def read(path):
 def can_be_two_things(row):
     """A row that a writer may make unreadable: texts that read as JSON or times, numbers that floats do not hold."""
     answer = row.get("answer", row.get("reward_model", {}).get("ground_truth"))
-    if type(answer) is str and is_json_or_time(answer):
+    if any(type(value) is str and is_json_or_time(value) for value in (answer, row["prompt"])):
         return True
     if type(answer) in (int, float):
         return abs(answer) >= 2**53 or (type(answer) is float and answer.is_integer())
-    return isinstance(answer, list) or (isinstance(row["prompt"], str) and is_json_or_time(row["prompt"]))
+    return isinstance(answer, list)
 
 
 def csv_can_say(answer):
@@ -174,13 +181,16 @@ def is_json_or_time(text):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _quiet():
+def _quiet(tmp_path_factory):
     import datasets
 
     datasets.disable_progress_bars()
+    patched = pytest.MonkeyPatch()
+    patched.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+    patched.undo()
 
 
 MIXED = [
@@ -268,3 +278,31 @@ def test_parquet_files_of_a_folder_may_have_other_columns_and_slices_count_rows(
     ):
         source = DatasetSource(str(folder), num_heldout=0, seed=0, split=split)
         assert {int(prompt.reference["columns"]["index"]) for prompt in source.train_prompts()} == kept
+
+
+def test_a_folder_is_read_as_its_files_are_unless_it_says_how(tmp_path):
+    rows = [
+        {"index": str(index), "prompt": f"q{index}", "answer": answer} for index, answer in enumerate(["007", "NA"])
+    ]
+    text = {",": "index,prompt,answer\n0,q0,007\n1,q1,NA\n"}
+    text["\t"] = text[","].replace(",", "\t")
+    text[";"] = text[","].replace(",", ";")
+    for name, separator in (("csv", ","), ("tsv", "\t")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"train.{name}").write_text(text[separator])
+    (tmp_path / "gz").mkdir()
+    (tmp_path / "gz" / "train.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    as_lines(rows, tmp_path / "rows.jsonl")
+    expected, _ = read(tmp_path / "rows.jsonl")
+    assert [answer for _, _, answer in expected.values()] == ["007", "NA"]
+    for name in ("csv", "tsv", "gz"):
+        assert read(tmp_path / name)[0] == expected, name
+    (tmp_path / "gz" / "test.jsonl").write_text(json.dumps({"index": 2, "prompt": "q2", "answer": "1"}))
+    every = DatasetSource(str(tmp_path / "gz"), num_heldout=0, seed=0, split="all").train_prompts()
+    assert len(every) == 3
+    (tmp_path / "said").mkdir()
+    (tmp_path / "said" / "rows.csv").write_text(text[";"])
+    (tmp_path / "said" / "README.md").write_text(
+        '---\nconfigs:\n- config_name: default\n  data_files: rows.csv\n  sep: ";"\n---\n'
+    )
+    assert set(read(tmp_path / "said")[0]) == {0}  # pandas takes NA for nothing
