@@ -39,13 +39,16 @@ class Prompt:
     prompt_id: str
     """Stable across epochs, runs and machines: a hash of source, content and reference. Histories are keyed by it."""
     messages: tuple[Mapping[str, str], ...]
-    """Chat turns, each with ``role`` and ``content``, without the assistant's answer."""
+    """Chat turns, each with ``role`` and ``content``, without the assistant's answer. A turn of the assistant at the
+    end is the beginning of one, which responses continue."""
     reference: Mapping[str, Any] = field(default_factory=dict)
     """What the reward function needs to grade a response: JSON-like, picklable, never shown to the model."""
     task: str = ""
     """Name of the task or source, for metrics per source and for rewards that dispatch on it."""
     prompt_ids: tuple[int, ...] = ()
     """Token ids after the chat template; empty until :class:`~ada_lightning.data.encoder.PromptEncoder` ran."""
+    template_arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What the chat template is given for this prompt alone, such as ``{"enable_thinking": False}``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,9 +14,12 @@ from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.core.protocols import Curriculum, PromptSource, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup
-from ada_lightning.data.encoder import PromptEncoder
+from ada_lightning.data.encoder import PromptEncoder, RefusedPromptError
+from ada_lightning.data.fingerprint import Fingerprint
 from ada_lightning.data.formats import PromptFormat
+from ada_lightning.data.layouts import TEMPLATE_ARGUMENTS
 from ada_lightning.data.only import OnlyPrompts
+from ada_lightning.data.prompts import place_of
 from ada_lightning.data.report import DataReport
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 from ada_lightning.parallel.ranks import Ranks
@@ -72,6 +76,7 @@ class RolloutDataModule(LightningDataModule):
     streamed: StreamedGradients | None = None
     """What computes gradients while a rollout goes on, if anything does."""
     _queue: PromptQueue | None = None
+    _fingerprint: Fingerprint | None = None
 
     def __init__(
         self,
@@ -152,8 +157,14 @@ class RolloutDataModule(LightningDataModule):
             num_all, listed = len(listed), self.only.keep(listed)
             note = f"data.only = {self.only.path} leaves {len(listed)} of {num_all} prompts to train on"
             self.report.notes.append(note)
-        for split, prompts in (("train", listed), ("heldout", self.source.heldout_prompts())):
-            encoded = encoder.encode(prompts)
+        both = (("train", listed), ("heldout", self.source.heldout_prompts()))
+        for name, count in encoder.unread_arguments([prompt for _, prompts in both for prompt in prompts]).items():
+            self.report.notes.append(f"{name!r} of {TEMPLATE_ARGUMENTS} ({count} prompts) is not read by data.format")
+        for split, prompts in both:
+            try:
+                encoded = encoder.encode(prompts)
+            except RefusedPromptError as error:
+                raise ValueError(f"{place_of(self.source, error.prompt.prompt_id)}: {error.reason}") from error
             kept = {prompt.prompt_id for prompt in encoded}
             too_long = [prompt for prompt in prompts if prompt.prompt_id not in kept]
             limit = f"more than data.max_prompt_tokens = {self.max_prompt_tokens}"
@@ -194,6 +205,7 @@ class RolloutDataModule(LightningDataModule):
 
     def _set_prompts(self, split: str, prompts: Sequence[Prompt]) -> None:
         """Keep the usable prompts of a split: those to train on as often as the source shows them in an epoch."""
+        self._fingerprint = None
         self.report.keep(split, prompts)
         if split == "heldout":
             self.heldout_prompts = list(prompts)
@@ -362,6 +374,8 @@ class RolloutDataModule(LightningDataModule):
         """
         state: dict[str, Any] = {"num_updates_done": self.num_updates_done}
         state |= {name: getattr(self, name) for name in _UPDATES}
+        if self.train_prompts:
+            state["prompts"] = self._prompts_now.as_dict()
         position = self._position()
         if position is not None and not position.is_plain:
             state["chosen"] = {
@@ -372,6 +386,11 @@ class RolloutDataModule(LightningDataModule):
         if self.curriculum.learns:
             state["curriculum"] = named_state(self.curriculum)
         return state
+
+    @property
+    def _prompts_now(self) -> Fingerprint:
+        self._fingerprint = self._fingerprint or Fingerprint.of(self.train_prompts, self.heldout_prompts)
+        return self._fingerprint
 
     @property
     def _next_choice(self) -> int:
@@ -401,6 +420,9 @@ class RolloutDataModule(LightningDataModule):
                     f"data.{name} = {now}, but this run has counted its updates with {earlier}; "
                     f"continue with data.{name}={earlier} or start a new run"
                 )
+        began = state_dict.get("prompts")
+        if self.train_prompts and began and (said := self._prompts_now.difference(began)):
+            warnings.warn(f"this run goes on with other prompts than it began with: {said}", stacklevel=2)
         self.num_updates_done = int(state_dict["num_updates_done"])
         if self.num_updates_done > self.num_steps * self.updates_per_rollout:  # equal: only the end of the run is owed
             raise ValueError(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import has_column, lookup
-from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_layout, filled
+from ada_lightning.data.layouts import LAYOUT_COLUMNS, NUM_ROWS, Layout, detect_answer, detect_layout, filled
 from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
 from ada_lightning.data.prompts import SLOT, same_text, stable_hash
 from ada_lightning.data.reading import RowReader
 from ada_lightning.data.report import ReadingReport
-from ada_lightning.data.text_files import unusable_rows
+from ada_lightning.data.text_files import Row, unusable_rows
 
 
 class RowFilter(Protocol):
@@ -54,6 +54,8 @@ class DatasetSource:
         prompt_column: text or list of messages; dotted for what is inside an object or list; None recognises it.
         answer_column: text or a number; may be dotted; None recognises it.
         task_column: names the task of each prompt; None for ``data_source`` in verl's layout, else ``task``.
+        choices_column: a list of choices, or an object with ``text`` and ``label``, put behind the question, a line
+            each (``A. red``); the answer, a label, a choice or its place from 0, becomes the label. None shows none.
         task: of all prompts, where no column names one.
         prompt_pattern: regular expression whose first group is taken as the prompt; None takes all of it.
         answer_pattern: regular expression whose first group is taken as the answer; None takes all of it.
@@ -82,6 +84,7 @@ class DatasetSource:
         prompt_column: str | None = None,
         answer_column: str | None = None,
         task_column: str | None = None,
+        choices_column: str | None = None,
         task: str = "dataset",
         prompt_pattern: str | None = None,
         answer_pattern: str | None = None,
@@ -99,6 +102,7 @@ class DatasetSource:
                 f"data.source.prompt_template must say where the prompt goes with {SLOT}; got {prompt_template!r}"
             )
         _check_heldout(num_heldout, heldout_path=heldout_path, heldout_split=heldout_split)
+        self.choices_column = choices_column
         self.reader = RowReader(path, name=name, revision=revision, split=split)
         self.heldout_reader: RowReader | None = None
         if heldout_path is not None:
@@ -123,6 +127,7 @@ class DatasetSource:
             "keep_columns": self.keep_columns,
             "system_prompt": system_prompt,
             "prompt_template": prompt_template,
+            "choices_column": choices_column,
             "task": task,
         }
         self._reports: list[ReadingReport] = []
@@ -151,6 +156,16 @@ class DatasetSource:
     def heldout_prompts(self) -> Sequence[Prompt]:
         """Prompts to evaluate on; no training prompt has the same text."""
         return self._split[1]
+
+    def place_of(self, prompt_id: str) -> str | None:
+        """Find where a prompt stands, for messages, by reading the data once more."""
+        for reader in filter(None, (self.reader, self.heldout_reader)):
+            builder, rows = self._opened(reader)
+            for where, columns in rows:
+                prompt = self._prompt(builder, columns, where, ReadingReport(""))
+                if prompt and prompt.prompt_id == prompt_id:
+                    return where
+        return None
 
     def check(self) -> None:
         """Read the data. No model is needed for it.
@@ -185,23 +200,29 @@ class DatasetSource:
             )
         return train, heldout
 
-    def _read(self, reader: Any) -> list[Prompt]:
-        report = ReadingReport(reader.origin)
+    def _opened(self, reader: RowReader) -> tuple[PromptBuilder, Iterator[Row]]:
+        """Look at the first rows for the layout, and return all of them."""
+        rows = reader.rows(self._columns_to_read())
+        head = list(islice(rows, NUM_ROWS))
+        if not head:
+            raise ValueError(f"{reader.origin} holds no prompts; it needs at least one row")
+        return PromptBuilder(self._checked_layout(reader, head), **self._building), chain(head, rows)
+
+    def _read(self, reader: RowReader) -> list[Prompt]:
         by_text: dict[Any, Prompt] = {}
-        num_conflicts = 0
-        builder: PromptBuilder | None = None
-        for where, columns in reader.rows(self._columns_to_read()):
+        num_conflicts, (builder, rows) = 0, self._opened(reader)
+        report = ReadingReport(reader.origin, _in_words(builder.layout, self.choices_column))
+        for where, columns in rows:
             report.num_read += 1
-            if builder is None:
-                builder = PromptBuilder(self._checked_layout(reader, columns, where), **self._building)
-                report.layout = _in_words(builder.layout)
-            prompt = self._prompt(builder, columns, where, report)
-            if prompt is None:
+            if (prompt := self._prompt(builder, columns, where, report)) is None:
                 continue
             earlier = by_text.setdefault(same_text(prompt), prompt)
             if earlier is not prompt:
                 report.drop("duplicates")
                 num_conflicts += earlier.reference.get("answer") != prompt.reference.get("answer")
+                continue
+            for what in builder.changes:
+                report.change(what, where)
         self._finish(report, builder, num_conflicts)
         self._reports.append(report)
         return list(by_text.values())
@@ -215,23 +236,21 @@ class DatasetSource:
                 return builder.build(columns)
             report.drop(f"not {failed.label}")
         except UnusableRowError as error:
-            report.drop(error.reason, f"{where}: {error}")
+            report.drop(error.reason, where, str(error))
         except KeyError as error:
             raise ValueError(f"{where}: data.source.filters: {error.args[0]}") from error
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         return None
 
-    def _finish(self, report: ReadingReport, builder: PromptBuilder | None, num_conflicts: int) -> None:
-        if report.num_read == 0:
-            raise ValueError(f"{report.origin} holds no prompts; it needs at least one row")
+    def _finish(self, report: ReadingReport, builder: PromptBuilder, num_conflicts: int) -> None:
         if not self.skip_invalid and (examples := [text for found in report.examples.values() for text in found]):
             number = sum(report.dropped[reason] for reason, found in report.examples.items() if found)
             what = f"of {report.num_read} rows of {report.origin} are unusable"
             raise ValueError(unusable_rows(examples, number, what))
         if report.num_kept == 0:
             raise ValueError(f"none of the {report.num_read} rows is usable:\n" + "\n".join(report.lines()))
-        for name, kind in (builder.left_out if builder else {}).items():
+        for name, kind in builder.left_out.items():
             report.notes.append(f"column {name!r} holds {kind} and is not given to the reward")
         if num_duplicates := report.dropped.get("duplicates", 0):
             if num_conflicts:
@@ -246,21 +265,22 @@ class DatasetSource:
         names = [getattr(row_filter, "column", None) for row_filter in self.filters]
         if self.keep_columns is None or None in names:
             return None
-        explicit = (self.prompt_column, self.answer_column, self.task_column)
+        explicit = (self.prompt_column, self.answer_column, self.task_column, self.choices_column)
         wanted = {name for name in (*names, *explicit, *self.keep_columns, *LAYOUT_COLUMNS) if name}
         return wanted | {name.partition(".")[0] for name in wanted}
 
-    def _checked_layout(self, reader: Any, columns: Mapping[str, Any], where: str) -> Layout:
+    def _checked_layout(self, reader: RowReader, head: Sequence[Row]) -> Layout:
+        (where, first), *others = head
         try:
-            others = (row for _, row in islice(reader.rows(self._columns_to_read()), 1, None))
-            layout = self._layout(filled(columns, others), where)
-            self._check_columns(columns, layout, where)
+            known = filled(first, [columns for _, columns in others])
+            layout = self._layout(known, where)
+            self._check_columns(known, layout, where)
+            return layout
         except ValueError:
             if self._columns_to_read() is not None:  # say what there is, not what was read of it
                 where, columns = next(reader.rows())
                 self._check_columns(columns, self._layout(columns, where), where)
             raise
-        return layout
 
     def _layout(self, columns: Mapping[str, Any], where: str) -> Layout:
         found = detect_layout(columns)
@@ -270,7 +290,7 @@ class DatasetSource:
                 f"{where}: no column looks like a prompt; {_listed(columns)}; set data.source.prompt_column and "
                 "answer_column"
             )
-        answer = self.answer_column or (found.answer if found else None)
+        answer = self.answer_column or (found.answer if found else detect_answer(columns))
         answer = None if answer == prompt else answer
         if found is None or (self.prompt_column is not None and self.answer_column is not None):
             return Layout("as configured", prompt, answer, self.task_column)
@@ -278,7 +298,8 @@ class DatasetSource:
 
     def _check_columns(self, columns: Mapping[str, Any], layout: Layout, where: str) -> None:
         """Find on the first row what is wrong with the settings rather than with a row."""
-        for setting, name in (("prompt", layout.prompt), ("answer", layout.answer), ("task", layout.task)):
+        found = {"prompt": layout.prompt, "answer": layout.answer, "task": layout.task, "choices": self.choices_column}
+        for setting, name in found.items():
             if name is not None and not has_column(columns, name) and (setting != "answer" or self.needs_answer):
                 raise ValueError(f"{where}: no column {name!r}; {_listed(columns)}; set data.source.{setting}_column")
         for name in self.keep_columns or ():
@@ -321,7 +342,9 @@ def _listed(columns: Mapping[str, Any]) -> str:
     return f"columns found: {', '.join(sorted(columns)) or 'none'}"
 
 
-def _in_words(layout: Layout) -> str:
-    answer = f"answer from {layout.answer!r}" if layout.answer else "no answer column"
+def _in_words(layout: Layout, choices: str | None) -> str:
+    last_turn = "answer from its last turn" if layout.prompt == "messages" else "no answer column"
+    answer = f"answer from {layout.answer!r}" if layout.answer else last_turn
     task = f", task from {layout.task!r}" if layout.task else ""
-    return f"layout {layout.name}: prompt from {layout.prompt!r}, {answer}{task}"
+    behind = f" and {choices!r}" if choices else ""
+    return f"layout {layout.name}: prompt from {layout.prompt!r}{behind}, {answer}{task}"

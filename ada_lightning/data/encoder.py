@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ada_lightning.core.records import Prompt
-from ada_lightning.data.formats import AutomaticFormat, PromptFormat
+from ada_lightning.data.formats import AutomaticFormat, PromptFormat, TokenIds
+
+
+class RefusedPromptError(ValueError):
+    """The chat template does not take a prompt."""
+
+    def __init__(self, prompt: Prompt, error: Exception) -> None:
+        """Keep the prompt; ``reason`` says what is wrong and the way out."""
+        self.prompt, self.reason = prompt, _explained(prompt, error)
+        super().__init__(f"prompt {prompt.prompt_id}: {self.reason}")
 
 
 class PromptEncoder:
@@ -36,12 +46,10 @@ class PromptEncoder:
         """Return the prompts that fit, with ``prompt_ids``, in their order; warns of those that do not.
 
         Raises:
+            RefusedPromptError: the chat template does not take one of them.
             ValueError: there are prompts and none fits.
         """
-        encoded = [
-            replace(prompt, prompt_ids=self.prompt_format.token_ids(self.tokenizer, prompt.messages))
-            for prompt in prompts
-        ]
+        encoded = [replace(prompt, prompt_ids=self._token_ids(prompt)) for prompt in prompts]
         kept = [prompt for prompt in encoded if len(prompt.prompt_ids) <= self.max_prompt_tokens]
         if num_skipped := len(encoded) - len(kept):
             lengths = [len(prompt.prompt_ids) for prompt in encoded]
@@ -56,3 +64,33 @@ class PromptEncoder:
                 stacklevel=2,
             )
         return kept
+
+    def unread_arguments(self, prompts: Sequence[Prompt]) -> Counter[str]:
+        """Return the prompts' own arguments of the chat template that it does not read, and how many have each."""
+        names = Counter(name for prompt in prompts for name in prompt.template_arguments)
+        return Counter({name: n for name, n in names.items() if not self.prompt_format.reads(self.tokenizer, name)})
+
+    def _token_ids(self, prompt: Prompt) -> TokenIds:
+        arguments = (prompt.template_arguments,) if prompt.template_arguments else ()
+        try:
+            return self.prompt_format.token_ids(self.tokenizer, prompt.messages, *arguments)
+        except Exception as error:  # a template is a program, with errors of its own and of any kind
+            raise RefusedPromptError(prompt, error) from error
+
+
+def _explained(prompt: Prompt, error: Exception) -> str:
+    roles = [message["role"] for message in prompt.messages]
+    if type(error).__name__ == "TemplateSyntaxError":
+        return f"the chat template is broken, at line {getattr(error, 'lineno', '?')}: {error}; {_ANOTHER}"
+    is_system = roles[:1] == ["system"]
+    system = "a model without system turns takes the text in data.source.prompt_template instead; " if is_system else ""
+    return (
+        f"the chat template does not take turns of {', '.join(roles)}: {type(error).__name__}: {error}; "
+        f"{system}{_ANOTHER}"
+    )
+
+
+_ANOTHER = (
+    "data/format=chat data.format.template_file=<file> gives another template, and data/format=plain none, as for a "
+    "base model"
+)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from ada_lightning.data.columns import as_json_like
 
 TokenIds = tuple[int, ...]
+NOT_FOR_TEMPLATES = frozenset(
+    ("messages", "conversation", "add_generation_prompt", "continue_final_message", "tokenize", "chat_template",
+     "padding", "truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask",
+     "tokenizer_kwargs")
+)  # fmt: skip
+"""What ``apply_chat_template`` takes for itself or is told for every prompt."""
 
 
 class PromptFormat(Protocol):
@@ -20,8 +26,14 @@ class PromptFormat(Protocol):
         """Check once that this tokenizer can do it. ValueError where it cannot."""
         ...
 
-    def token_ids(self, tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> TokenIds:
-        """Return what the model is asked to continue."""
+    def token_ids(
+        self, tokenizer: Any, messages: Sequence[Mapping[str, str]], arguments: Mapping[str, Any] = {}
+    ) -> TokenIds:
+        """Return what the model is asked to continue; ``arguments`` are a prompt's own, where it has some."""
+        ...
+
+    def reads(self, tokenizer: Any, name: str) -> bool:
+        """Whether an argument of that name changes anything."""
         ...
 
 
@@ -39,9 +51,9 @@ class ChatFormat:
 
     def __init__(self, *, template_file: str | Path | None = None, arguments: Mapping[str, Any] | None = None) -> None:
         self.arguments: dict[str, Any] = as_json_like(arguments or {})
-        for name in ("messages", "add_generation_prompt"):
-            if name in self.arguments:
-                raise ValueError(f"data.format.arguments.{name} is not yours to set: every prompt has its own")
+        for name in self.arguments:
+            if name in NOT_FOR_TEMPLATES:
+                raise ValueError(f"data.format.arguments.{name} is not yours to set: it is no variable of a template")
         self.template_file = template_file
         self._template: str | None = None
         if template_file is not None:
@@ -65,16 +77,27 @@ class ChatFormat:
                 "base model"
             )
         for name in self.arguments:
-            if not re.search(rf"\b{re.escape(name)}\b", template):
+            if not self.reads(tokenizer, name):
                 raise ValueError(
                     f"data.format.arguments.{name}: the chat template does not read {name!r}, so it would do nothing; "
                     "leave it out"
                 )
 
-    def token_ids(self, tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> TokenIds:
-        """Return the rendered turns, and the header of the assistant's."""
+    def reads(self, tokenizer: Any, name: str) -> bool:
+        """Whether the template names it."""
+        return re.search(rf"\b{re.escape(name)}\b", _template_text(tokenizer)) is not None
+
+    def token_ids(
+        self, tokenizer: Any, messages: Sequence[Mapping[str, str]], arguments: Mapping[str, Any] = {}
+    ) -> TokenIds:
+        """Return the rendered turns, and the header of the assistant's, or else what it has begun to say."""
+        is_begun = bool(messages) and messages[-1]["role"] == "assistant"
+        end = {"continue_final_message": True} if is_begun else {}
         encoding = tokenizer.apply_chat_template(
-            [dict(message) for message in messages], add_generation_prompt=True, tokenize=True, **self.arguments
+            [dict(message) for message in messages],
+            add_generation_prompt=not is_begun,
+            tokenize=True,
+            **{**self.arguments, **arguments, **end},
         )
         # transformers 5 returns a BatchEncoding, transformers 4 a list
         return _single_bos(tokenizer, encoding["input_ids"] if isinstance(encoding, Mapping) else encoding)
@@ -93,7 +116,13 @@ class PlainFormat:
     def prepare(self, tokenizer: Any) -> None:
         """Every tokenizer can do it."""
 
-    def token_ids(self, tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> TokenIds:
+    def reads(self, tokenizer: Any, name: str) -> bool:
+        """Nothing: there is no template."""
+        return False
+
+    def token_ids(
+        self, tokenizer: Any, messages: Sequence[Mapping[str, str]], arguments: Mapping[str, Any] = {}
+    ) -> TokenIds:
         """Return the tokens of the joined contents."""
         encoding = tokenizer(self.separator.join(message["content"] for message in messages))
         return _single_bos(tokenizer, encoding["input_ids"])
@@ -118,9 +147,40 @@ class AutomaticFormat:
                 stacklevel=3,
             )
 
-    def token_ids(self, tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> TokenIds:
+    def reads(self, tokenizer: Any, name: str) -> bool:
+        """Whether the chosen format does."""
+        return self._format.reads(tokenizer, name)
+
+    def token_ids(
+        self, tokenizer: Any, messages: Sequence[Mapping[str, str]], arguments: Mapping[str, Any] = {}
+    ) -> TokenIds:
         """Return what the chosen format returns."""
-        return self._format.token_ids(tokenizer, messages)
+        return self._format.token_ids(tokenizer, messages, arguments)
+
+
+def warn_of_other_end(tokenizer: Any, prompt_format: PromptFormat | None, eos_token_ids: Collection[int]) -> None:
+    """Warn where the chat template ends turns with none of the tokens that end a response.
+
+    A base model's tokenizer may have a template whose last token its own configuration does not know: what the model
+    writes behind it counts as the response, up to the length limit.
+    """
+    if isinstance(prompt_format, PlainFormat) or not _template_text(tokenizer):
+        return
+    said = "42"
+    turns = [{"role": "user", "content": "1 + 1 ="}, {"role": "assistant", "content": said}]
+    try:
+        end = str(tokenizer.apply_chat_template(turns, tokenize=False)).rpartition(said)[2].strip()
+        ids = tokenizer(end, add_special_tokens=False)["input_ids"]
+    except Exception:  # a template that takes no such turns says so where it is given the prompts
+        return
+    if end and not set(ids) & set(eos_token_ids):
+        ends = ", ".join(repr(tokenizer.decode([token])) for token in eos_token_ids)
+        warnings.warn(
+            f"the chat template ends a turn with {end!r}, and a response ends with {ends}: a model that ends its turn "
+            "goes on behind it up to the length limit. Add the template's token to eos_token_id in the model's "
+            "generation_config.json, or use data/format=plain as for a base model",
+            stacklevel=2,
+        )
 
 
 def _template_text(tokenizer: Any) -> str:

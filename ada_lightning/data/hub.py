@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from ada_lightning.data.files import SUFFIXES, kind_of_file, read_file
 from ada_lightning.data.table_files import ROWS_AT_ONCE, numbered_rows
 from ada_lightning.data.text_files import Row
+
+_SAVED = ("state.json", "dataset_dict.json")
+"""What ``save_to_disk`` leaves in a folder, of a data set and of several splits."""
+_PLAIN = ("JsonConfig", "CsvConfig", "ParquetConfig", "ArrowConfig")
 
 
 def read_dataset(
@@ -16,7 +24,8 @@ def read_dataset(
     """Yield the rows of one split, counted from 0, as plain values: images and audio are not decoded.
 
     Arguments are those of :class:`~ada_lightning.data.reading.RowReader`. A folder is one saved by ``save_to_disk``, of
-    whose splits there are no slices, or one that holds the files of a data set as a repository of the hub does.
+    whose splits there are no slices, or one that holds the files of a data set as a repository of the hub does. The
+    files of a folder are read as they stand; data sets of the hub have the types that ``datasets`` gives them.
 
     Raises:
         ValueError: there is no such data set, configuration or split, it cannot be read, or the hub cannot be reached.
@@ -26,25 +35,84 @@ def read_dataset(
     datasets.disable_progress_bars()
     what = f"{path} (name={name}, split={split})" if name else f"{path} (split={split})"
     try:
-        if (dataset := _saved(Path(path), split)) is None:  # one without rows is false
-            dataset = datasets.load_dataset(path, name, revision=revision, split=split)
-        if columns is not None:
-            dataset = dataset.select_columns([column for column in dataset.column_names if column in columns])
-        tables = dataset.with_format("arrow").iter(ROWS_AT_ONCE)
+        rows = _rows_of_files(path, name, split, columns)
+        if rows is None:
+            if (dataset := _saved(Path(path), split)) is None:  # one without rows is false
+                dataset = datasets.load_dataset(path, name, revision=revision, split=split)
+            if columns is not None:
+                dataset = dataset.select_columns([column for column in dataset.column_names if column in columns])
+            rows = numbered_rows(dataset.with_format("arrow").iter(ROWS_AT_ONCE), what)
     except Exception as error:  # a hub, a file system and a dozen readers raise all kinds
         raise ValueError(_explained(what, path, error)) from error
-    yield from numbered_rows(tables, what)
+    yield from rows
+
+
+def _rows_of_files(path: str, name: str | None, split: str, columns: Collection[str] | None) -> Iterator[Row] | None:
+    """Read a folder's files as they stand, without the types that ``datasets`` gives to what is in them.
+
+    Returns:
+        The rows; None where it is no folder, was left by ``save_to_disk``, holds files of other kinds, or says how its
+        files are to be read.
+    """
+    import datasets
+
+    folder = Path(path)
+    if not folder.is_dir() or any((folder / left).exists() for left in _SAVED):
+        return None
+    with tempfile.TemporaryDirectory() as unused:  # of what is read here nothing is kept
+        config = datasets.load_dataset_builder(path, name, cache_dir=unused).config
+    files = {str(key): [Path(file) for file in found] for key, found in (config.data_files or {}).items()}
+    every = [file for found in files.values() for file in found]
+    is_ours = all(kind_of_file(file) in SUFFIXES and file.is_file() for file in every)  # others may lie elsewhere
+    if not every or not is_ours or not _is_plain(config):
+        return None
+
+    def read(key: str) -> Iterator[Row]:
+        return chain.from_iterable(read_file(file, columns) for file in files[key])
+
+    if split in files:
+        return read(split)
+    if split == "all":
+        return chain.from_iterable(map(read, files))
+    parts = datasets.ReadInstruction.from_spec(split).to_absolute(_Lengths(files, read))
+    return chain.from_iterable(islice(read(part.splitname), part.from_, part.to) for part in parts)
+
+
+class _Lengths(Mapping[str, int]):
+    """Number of rows by split, counted where a slice asks."""
+
+    def __init__(self, files: Collection[str], read: Callable[[str], Iterator[Row]]) -> None:
+        self._files, self._read = files, read
+
+    def __getitem__(self, split: str) -> int:
+        return sum(1 for _ in self._read(split))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+def _is_plain(config: Any) -> bool:
+    """Whether nothing says how the files are to be read."""
+    if not hasattr(config, "data_files") or type(config).__name__ not in _PLAIN:
+        return False
+    taken = {key: getattr(config, key) for key in ("name", "version", "data_dir", "data_files", "description")}
+    if getattr(config, "sep", ",") == "\t":  # of .tsv files
+        taken["sep"] = "\t"
+    return bool(type(config)(**taken) == config)
 
 
 def _saved(folder: Path, split: str) -> Any:
     """Return what ``save_to_disk`` left in the folder; None where it is no such folder."""
     import datasets
 
-    if (folder / "state.json").exists():
+    if (folder / _SAVED[0]).exists():
         if split != "train":
             raise ValueError(f"Unknown split {split!r}: the folder holds one data set without splits; leave it out")
         return datasets.load_from_disk(folder)
-    if (folder / "dataset_dict.json").exists():
+    if (folder / _SAVED[1]).exists():
         splits = datasets.load_from_disk(folder)
         if split not in splits:
             raise ValueError(f"Unknown split {split!r}. Should be one of {list(splits)}.")
@@ -69,5 +137,7 @@ def _explained(what: str, path: str, error: Exception) -> str:
     if "BuilderConfig" in str(error) or "Config name is missing" in str(error):
         return f"{message}; set data.source.name to one of its configurations"
     if is_local:
-        return f"{message}. A glob (data.source.path={path}/*.jsonl) reads files one by one and names the line"
+        kinds = Counter(kind for file in Path(path).rglob("*") if (kind := kind_of_file(file)) in SUFFIXES)
+        kind = kinds.most_common(1)[0][0] if kinds else ".jsonl"
+        return f"{message}. A glob (data.source.path={path}/*{kind}) reads files one by one and names the row"
     return message

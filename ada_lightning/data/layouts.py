@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from ada_lightning.data.columns import has_column, lookup
@@ -15,10 +14,17 @@ _ANSWERS = ("answer", "ground_truth", "final_answer", "expected_answer", "soluti
 """``solution`` comes last: where there is an answer too, it is a worked solution."""
 
 NUM_ROWS = 100
-"""Rows that are looked at for a column that holds something, where the first row leaves columns empty."""
+"""Rows that a layout is recognised by: the first may leave columns empty."""
 
-LAYOUT_COLUMNS = (*_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages")
+_TELLING = (*_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages")
 """Every column that a layout is recognised by."""
+TEMPLATE_ARGUMENTS = "chat_template_kwargs"
+"""Column of TRL's layouts with what the chat template is given for that row alone."""
+BESIDE_THE_PROMPT = ("choices", "options", "endings", "context", "passage", "input", "tools", "image", "images")
+"""Columns that people would show to the model with the prompt."""
+
+LAYOUT_COLUMNS = (*_TELLING, TEMPLATE_ARGUMENTS, *BESIDE_THE_PROMPT)
+"""Every column that is looked at, whatever rewards are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +41,29 @@ class Layout:
 
 
 def filled(first: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a row whose empty answers, if it has any, are filled with the first ones that the next rows have.
+    """Return a row whose empty columns, of those that a layout is recognised by, are filled with the next rows' values.
 
     A layout is one for all rows: ``{"answer": null, "solution": "..."}`` on top of a file does not mean that answers
-    are in ``solution``. At most :data:`NUM_ROWS` rows are looked at.
+    are in ``solution``, nor does a first row without the key.
 
     Example:
         >>> filled({"answer": None, "solution": "so 2"}, [{"answer": "3", "solution": "so 3"}])
         {'answer': '3', 'solution': 'so 2'}
     """
     columns = dict(first)
-    empty = {name for name in _ANSWERS if name in columns and columns[name] is None}
-    for row in islice(rows, NUM_ROWS if empty else 0):
-        columns |= {name: row[name] for name in empty if row.get(name) is not None}
-        empty = {name for name in empty if columns[name] is None}
-        if not empty:
-            break
+    for row in rows:
+        for name in _TELLING:
+            value = row.get(name)
+            if value is not None and (columns.get(name) is None or _is_less(columns, row, name)):
+                columns[name] = value
+            elif name in row:
+                columns.setdefault(name, None)
     return columns
+
+
+def _is_less(columns: Mapping[str, Any], row: Mapping[str, Any], name: str) -> bool:
+    """Whether verl's answer is missing in a column that has it in another row."""
+    return name == "reward_model" and not has_column(columns, _VERL_ANSWER) and has_column(row, _VERL_ANSWER)
 
 
 def detect_layout(columns: Mapping[str, Any]) -> Layout | None:
@@ -71,8 +83,7 @@ def detect_layout(columns: Mapping[str, Any]) -> Layout | None:
         >>> detect_layout({"question": "1 + 1 =", "answer": "2"})
         Layout(name='question and answer', prompt='question', answer='answer', task=None)
     """
-    answer = next((name for name in _ANSWERS if columns.get(name) is not None), None)
-    answer = answer or next((name for name in _ANSWERS if name in columns), None)
+    answer = detect_answer(columns)
     if "prompt" in columns and has_column(columns, _VERL_ANSWER):
         return Layout("verl", "prompt", _VERL_ANSWER, "data_source" if "data_source" in columns else None)
     if "prompt" in columns and answer is None:
@@ -82,6 +93,12 @@ def detect_layout(columns: Mapping[str, Any]) -> Layout | None:
     for prompt in _PROMPTS:
         if prompt in columns:
             return Layout(f"{prompt} and {answer}" if answer else prompt, prompt, answer)
-    if "messages" in columns and isinstance(lookup(columns, "messages"), list):
+    if "messages" in columns and isinstance(lookup(columns, "messages"), (list, str)):
         return Layout("TRL (messages)", "messages", answer)
     return None
+
+
+def detect_answer(columns: Mapping[str, Any]) -> str | None:
+    """Return the column of the answer, one that holds something before one that does not; None where there is none."""
+    answer = next((name for name in _ANSWERS if columns.get(name) is not None), None)
+    return answer or next((name for name in _ANSWERS if name in columns), None)

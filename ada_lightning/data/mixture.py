@@ -111,6 +111,11 @@ class MixtureSource:
             epoch += [*found * repeats, *(found[index] for index in drawn)]
         return epoch
 
+    def place_of(self, prompt_id: str) -> str | None:
+        """Find where a prompt stands, for messages."""
+        found = (source.place_of(prompt_id) for source in self.sources.values() if hasattr(source, "place_of"))
+        return next(filter(None, found), None)
+
     def check(self) -> None:
         """Let every source check itself, and mix them. No model is needed for it.
 

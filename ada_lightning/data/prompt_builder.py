@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ada_lightning.core.records import Prompt
-from ada_lightning.data.columns import as_json_like, has_column, lookup
-from ada_lightning.data.layouts import Layout
+from ada_lightning.data.answers import UnusableAnswerError, identity, read_answer
+from ada_lightning.data.choices import label_of, read_choices, with_choices
+from ada_lightning.data.columns import as_json_like, has_column, lookup, parsed_json
+from ada_lightning.data.formats import NOT_FOR_TEMPLATES
+from ada_lightning.data.layouts import BESIDE_THE_PROMPT, TEMPLATE_ARGUMENTS, Layout
 from ada_lightning.data.messages import read_turns
 from ada_lightning.data.prompts import SLOT, stable_hash
 
@@ -26,16 +28,24 @@ class UnusableRowError(ValueError):
         self.reason = reason
 
 
+_MARKUP = re.compile(
+    r"<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id|user|assistant|system|end|endoftext|begin_of_text)\|>"
+    r"|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>|<\uff5c(?:User|Assistant)\uff5c>"
+    r"|\n(?:Assistant|ASSISTANT|### Response):[^\n]*(?:\n<think>)?\s*\Z"
+)
+"""Where a text is a rendered conversation already."""
+
+
 @dataclass(slots=True)
 class PromptBuilder:
     """Puts the parts of a row where a :class:`~ada_lightning.core.records.Prompt` has them.
 
     ``reference`` is ``{"answer": ..., "columns": {...}}``: the answer, absent where there is none, and all columns but
     the prompt for rewards that want more. The id is a hash of the prompt's text and the answer, of neither template nor
-    system prompt. Where the prompt is a list of messages, pattern and template are for its last user turn,
-    ``system_prompt`` replaces its system turn, and an assistant's turn at its end is taken off: it is the answer, where
-    no column is.
-
+    system prompt. Where the prompt is a list of messages, pattern and template are for its last user turn and
+    ``system_prompt`` replaces its system turn. An assistant's turn at its end is the answer, where no column is; beside
+    an answer it is the beginning of the response, as in TRL, but for a column ``messages``, whose last turn is a whole
+    answer and taken off.
     """
 
     layout: Layout
@@ -51,10 +61,14 @@ class PromptBuilder:
     """First turn; None leaves what the row has."""
     prompt_template: str
     """The user's turn, with ``{prompt}`` where the text goes."""
+    choices_column: str | None
+    """Put behind the question; the answer becomes the label of one."""
     task: str
     """Of every prompt whose layout names no column for it."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Type by column that cannot travel to reward workers."""
+    changes: set[str] = field(default_factory=set)
+    """What was not taken as it stands in the last row, in words."""
 
     def build(self, columns: Mapping[str, Any]) -> Prompt:
         """Return the prompt of one row.
@@ -64,6 +78,7 @@ class PromptBuilder:
                 them is not Unicode.
             ValueError: a column that was asked for cannot travel to reward workers.
         """
+        self.changes = set()
         turns, last_turn = self._turns(columns)
         own_system = turns.pop(0)["content"] if turns[0]["role"] == "system" else None
         position = max((index for index, turn in enumerate(turns) if turn["role"] == "user"), default=None)
@@ -73,15 +88,21 @@ class PromptBuilder:
         if not text.strip():
             raise UnusableRowError("empty", "the prompt is empty")
         answer = self._answer(columns, last_turn)
+        if self.choices_column is not None:
+            text, answer = self._with_choices(columns, text, answer)
+        arguments = self._template_arguments(columns)
+        self._look_beside(columns, text)
         turns[position]["content"] = text
         is_text_alone = len(turns) == 1 and (own_system is None or self.system_prompt is not None)
-        identity = text if is_text_alone else [own_system, *([turn["role"], turn["content"]] for turn in turns)]
+        asked = text if is_text_alone else [own_system, *([turn["role"], turn["content"]] for turn in turns)]
         turns[position]["content"] = self.prompt_template.replace(SLOT, text)
         system = own_system if self.system_prompt is None else self.system_prompt
+        if system != own_system and own_system is not None:
+            self.changes.add("a system turn is replaced by data.source.system_prompt")
         first = [] if system is None else [{"role": "system", "content": system}]
         reference = {} if answer is None else {"answer": answer}
         try:
-            prompt_id = stable_hash(ID_TAG, identity, answer)
+            prompt_id = stable_hash(ID_TAG, asked, identity(answer), *([arguments] if arguments else []))
         except UnicodeEncodeError as error:
             found = str(error.object)[error.start]
             raise UnusableRowError("not Unicode", f"its text holds {found!r}, half of a character") from error
@@ -90,57 +111,90 @@ class PromptBuilder:
             messages=(*first, *turns),
             reference={**reference, "columns": self._columns(columns)},
             task=self._task(columns),
+            template_arguments=arguments,
         )
 
     def _turns(self, columns: Mapping[str, Any]) -> tuple[list[dict[str, str]], str | None]:
-        value = _found(columns, self.layout.prompt, "prompt_column", "empty")
+        """Return the turns, and that of the assistant which was taken off their end."""
+        layout = self.layout
+        value = _found(columns, layout.prompt, "prompt_column", "empty")
         try:
-            turns = read_turns(value)
+            turns = read_turns(value, self.changes)
         except ValueError as error:
-            raise UnusableRowError("empty", f"column {self.layout.prompt!r} {error}") from error
-        last_turn = turns.pop()["content"] if turns[-1]["role"] == "assistant" else None
+            raise UnusableRowError("empty", f"column {layout.prompt!r} {error}") from error
+        last_turn = None
+        if turns[-1]["role"] == "assistant":
+            if layout.prompt != "messages" and (layout.answer is not None or not self.needs_answer):
+                self.changes.add("a turn of the assistant at the end of the prompt is what responses continue")
+                return turns, None
+            last_turn = turns.pop()["content"]
+            if layout.answer is not None:
+                self.changes.add(f"the assistant's last turn is taken off: the answer is in {layout.answer!r}")
         if not turns:
             raise UnusableRowError("empty", "the prompt has no turn of the user")
         return turns, last_turn
 
     def _answer(self, columns: Mapping[str, Any], last_turn: str | None) -> Any:
         name, reason = self.layout.answer, "unusable answer"
-        value = last_turn if name is None else self._answer_column(columns, name, reason)
-        if isinstance(value, str):
-            return _matched(self.answer_pattern, value, "answer_pattern", reason)
-        is_number = (isinstance(value, int) and not isinstance(value, bool)) or (
-            isinstance(value, float) and math.isfinite(value)
-        )
-        if is_number or not self.needs_answer:
-            return value
-        if name is None:
+        if name is None and last_turn is None:
+            if not self.needs_answer:
+                return None
             raise UnusableRowError(reason, "there is no answer: the last turn is not the assistant's")
-        advice = ""
-        if isinstance(value, (list, Mapping)):
-            advice = (
-                f"; name an element with data.source.answer_column={name}.<key or index>, or set needs_answer=false "
-                "for a reward that reads all of it"
-            )
-        found = "NaN" if isinstance(value, float) else type(value).__name__
-        raise UnusableRowError(reason, f"column {name!r} must be text or integer or number; found {found}{advice}")
+        value: Any = last_turn
+        if name is not None:
+            if not self.needs_answer and not has_column(columns, name):
+                return None
+            try:
+                value = read_answer(columns, name, self.changes, needs_answer=self.needs_answer)
+            except KeyError as error:
+                raise UnusableRowError(reason, f"{error.args[0]}; set data.source.answer_column") from error
+            except UnusableAnswerError as error:
+                raise UnusableRowError(reason, f"column {name!r} {error}") from error
+        return _matched(self.answer_pattern, value, "answer_pattern", reason) if isinstance(value, str) else value
 
-    def _answer_column(self, columns: Mapping[str, Any], name: str, reason: str) -> Any:
-        if not self.needs_answer and not has_column(columns, name):
-            return None
-        value = _found(columns, name, "answer_column", reason)
+    def _with_choices(self, columns: Mapping[str, Any], text: str, answer: Any) -> tuple[str, Any]:
+        name = str(self.choices_column)
+        value = _found(columns, name, "choices_column", "empty")
         try:
-            if (
-                isinstance(value, list)
-                and value
-                and all(isinstance(item, Mapping) and "role" in item for item in value)
-            ):
-                return read_turns(value)[-1]["content"]  # a completion in messages
-            return as_json_like(value)
-        except TypeError as error:
-            message = f"column {name!r} holds {error}, which reward workers cannot be given"
-            raise UnusableRowError(reason, message) from error
+            choices = read_choices(value)
         except ValueError as error:
-            raise UnusableRowError(reason, f"column {name!r} {error}") from error
+            raise UnusableRowError("empty", f"column {name!r} {error}") from error
+        try:
+            label = None if answer is None else label_of(answer, choices)
+        except ValueError as error:
+            raise UnusableRowError("unusable answer", f"column {self.layout.answer!r} {error}") from error
+        return with_choices(text, choices), label
+
+    def _template_arguments(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the row's own arguments of the chat template; a table fills those that it lacks with None."""
+        found = columns.get(TEMPLATE_ARGUMENTS)
+        if isinstance(found, str):
+            found = parsed_json(found)
+        if found is None and not columns.get(TEMPLATE_ARGUMENTS):
+            return {}
+        if not isinstance(found, Mapping):
+            raise UnusableRowError("empty", f"column {TEMPLATE_ARGUMENTS!r} must be an object; found {found!r}")
+        arguments = {name: as_json_like(value) for name, value in found.items() if value is not None}
+        if taken := [name for name in arguments if name in NOT_FOR_TEMPLATES]:
+            raise UnusableRowError("empty", f"column {TEMPLATE_ARGUMENTS!r} sets {taken[0]!r}, which is no variable")
+        return arguments
+
+    def _look_beside(self, columns: Mapping[str, Any], text: str) -> None:
+        """Say what people would expect to be shown to the model, and is not; and what is shown twice."""
+        if _MARKUP.search(text):
+            self.changes.add(
+                "a text holds the markup of a chat template, and the template puts its own around it; data/format="
+                "plain leaves it alone, data.source.prompt_pattern takes the question out of it"
+            )
+        for name in BESIDE_THE_PROMPT:
+            if name not in columns or name in (self.layout.prompt, self.layout.answer):
+                continue
+            value = columns[name]
+            inside = value.get("text") if isinstance(value, Mapping) else value  # ARC has texts and labels
+            texts = inside if isinstance(inside, list) else [inside]
+            if value and not all(isinstance(item, str) and item in text for item in texts):
+                way_out = f"; data.source.choices_column={name} does it" if isinstance(inside, list) else ""
+                self.changes.add(f"column {name!r} is not shown to the model{way_out}")
 
     def _columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         kept = {}
@@ -159,9 +213,11 @@ class PromptBuilder:
         return kept
 
     def _task(self, columns: Mapping[str, Any]) -> str:
-        if self.layout.task is None:
-            return self.task
-        return str(_found(columns, self.layout.task, "task_column", "empty"))
+        name = self.layout.task
+        found = lookup(columns, name) if name is not None and has_column(columns, name) else None
+        if name is not None and found is None:
+            self.changes.add(f"column {name!r} is empty: the task is {self.task!r}")
+        return self.task if found is None else str(as_json_like(found))
 
 
 def _found(columns: Mapping[str, Any], name: str, setting: str, reason: str) -> Any:

@@ -36,7 +36,14 @@ def stable_hash(*parts: Any) -> str:
 
 def same_text(prompt: Prompt) -> tuple[tuple[str, str], ...]:
     """Return a key that two prompts share when the model is asked the same."""
-    return tuple((message["role"], message["content"]) for message in prompt.messages)
+    text = tuple((message["role"], message["content"]) for message in prompt.messages)
+    return (*text, ("", json.dumps(prompt.template_arguments, sort_keys=True))) if prompt.template_arguments else text
+
+
+def place_of(source: object, prompt_id: str) -> str:
+    """Return where a prompt stands in the files of its source (``a.jsonl, line 7``), else its id."""
+    find = getattr(source, "place_of", None)
+    return (callable(find) and find(prompt_id)) or f"prompt {prompt_id}"
 
 
 def largest_remainder(total: int, weights: Mapping[str, float]) -> dict[str, int]:

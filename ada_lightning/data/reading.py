@@ -6,13 +6,9 @@ import glob
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+from ada_lightning.data.files import SUFFIXES, kind_of_file, read_file
 from ada_lightning.data.hub import read_dataset
-from ada_lightning.data.table_files import read_arrow, read_parquet
-from ada_lightning.data.text_files import Row, read_csv, read_json, read_jsonl
-
-_TEXT_READERS = {".jsonl": read_jsonl, ".ndjson": read_jsonl, ".json": read_json, ".csv": read_csv, ".tsv": read_csv}
-_TABLE_READERS = {".parquet": read_parquet, ".arrow": read_arrow, ".feather": read_arrow}
-_SUFFIXES = (*_TEXT_READERS, *_TABLE_READERS)
+from ada_lightning.data.text_files import Row
 
 
 class RowReader:
@@ -20,8 +16,8 @@ class RowReader:
 
     A path is local where something of that name exists, where it holds ``*``, ``?`` or ``[``, where it ends as a file
     of a known kind does, or where it cannot be a name on the hub; else it names a data set of the hub. Files are read
-    one by one in the order given (globs: sorted) and their rows can be named in messages; folders and the hub go
-    through ``datasets``.
+    one by one in the order given (globs: sorted) and their rows can be named in messages. ``datasets`` says which files
+    of a folder belong to a split, and reads the hub.
 
     Args:
         path: name on the hub, folder, file (``.jsonl``, ``.json``, ``.csv``, ``.tsv``, these also with ``.gz``;
@@ -78,15 +74,7 @@ class RowReader:
             )
             return
         for path in [file for item in self.paths for file in _expanded(item)]:
-            suffix = _suffix(path)
-            if suffix in _TABLE_READERS:
-                yield from _TABLE_READERS[suffix](path, columns)
-            elif suffix in _TEXT_READERS:
-                yield from _TEXT_READERS[suffix](path)
-            else:
-                raise ValueError(
-                    f"{path}: files that end in {', '.join(_SUFFIXES)} can be read; name it after its kind"
-                )
+            yield from read_file(path, columns)
 
 
 def _names_files(path: str) -> bool:
@@ -94,7 +82,7 @@ def _names_files(path: str) -> bool:
     if local.is_dir():
         return False
     could_be_on_the_hub = path.count("/") <= 1 and not local.is_absolute() and not path.startswith(".")
-    return local.exists() or glob.has_magic(path) or _suffix(local) in _SUFFIXES or not could_be_on_the_hub
+    return local.exists() or glob.has_magic(path) or kind_of_file(local) in SUFFIXES or not could_be_on_the_hub
 
 
 def _expanded(path: str) -> list[Path]:
@@ -106,7 +94,3 @@ def _expanded(path: str) -> list[Path]:
     if not found:
         raise ValueError(f"no file matches data.source.path = {path} (in {Path().absolute()})")
     return found
-
-
-def _suffix(path: Path) -> str:
-    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()

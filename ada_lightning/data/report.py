@@ -9,9 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ada_lightning.core.kinds import by_kind, kind_of
 from ada_lightning.core.records import Prompt
 
 _MAX_EXAMPLES = 5
+_MAX_KINDS = 8
+"""Kinds that are printed of a reason; the file has all."""
+
+
+@dataclass(slots=True)
+class Kind:
+    """Rows that share a fault, or a change."""
+
+    count: int
+    example: str
+    """The first of them."""
 
 
 @dataclass(slots=True)
@@ -26,6 +38,10 @@ class ReadingReport:
     dropped: Counter[str] = field(default_factory=Counter)
     """Rows by reason, in the order in which the reasons came up."""
     examples: dict[str, list[str]] = field(default_factory=dict)
+    kinds: dict[str, dict[str, Kind]] = field(default_factory=dict)
+    """Rows by reason and by kind of it."""
+    changes: dict[str, Kind] = field(default_factory=dict)
+    """Prompts that were not taken as they stand, by what was changed or is not shown to the model."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -33,12 +49,19 @@ class ReadingReport:
         """Rows that became prompts."""
         return self.num_read - self.dropped.total()
 
-    def drop(self, reason: str, example: str | None = None) -> None:
-        """Count one row."""
+    def drop(self, reason: str, where: str = "", message: str = "") -> None:
+        """Count one row, with what is wrong with it if its reason does not say it."""
         self.dropped[reason] += 1
         examples = self.examples.setdefault(reason, [])
-        if example is not None and len(examples) < _MAX_EXAMPLES:
-            examples.append(example)
+        if not message:
+            return
+        _enter(self.kinds.setdefault(reason, {}), kind_of(message), f"{where}: {message}")
+        if len(examples) < _MAX_EXAMPLES:
+            examples.append(f"{where}: {message}")
+
+    def change(self, what: str, where: str) -> None:
+        """Count one prompt that was not taken as it stands."""
+        _enter(self.changes, what, where)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
@@ -49,20 +72,41 @@ class ReadingReport:
             "dropped": dict(self.dropped),
             "kept": self.num_kept,
             "examples": {reason: found for reason, found in self.examples.items() if found},
+            "kinds": {
+                reason: [{"count": kind.count, "example": kind.example} for kind in found.values()]
+                for reason, found in self.kinds.items()
+            },
+            "changed": {what: {"count": kind.count, "first": kind.example} for what, kind in self.changes.items()},
             "notes": list(self.notes),
         }
 
     def lines(self) -> list[str]:
         """Return the report as it is printed."""
         counts = "".join(f"  {reason} {count}" for reason, count in self.dropped.items())
-        first = [f"    {reason}, for example {found[0]}" for reason, found in self.examples.items() if found]
         layout = f" ({self.layout})" if self.layout else ""
         return [
             f"data: {self.origin}{layout}",
             f"  read {self.num_read}{counts}  kept {self.num_kept}",
-            *first,
+            *(line for reason, found in self.kinds.items() for line in _kind_lines(reason, list(found.values()))),
+            *(f"    {kind.count} prompts: {what} (first: {kind.example})" for what, kind in self.changes.items()),
             *(f"    {note}" for note in self.notes),
         ]
+
+
+def _enter(kinds: dict[str, Kind], name: str, example: str) -> None:
+    if name in kinds:
+        kinds[name].count += 1
+    else:
+        kinds[name] = Kind(1, example)
+
+
+def _kind_lines(reason: str, kinds: Sequence[Kind]) -> list[str]:
+    """A line for each kind, most frequent first."""
+    ordered = sorted(kinds, key=lambda kind: -kind.count)
+    lines = [f"    {reason} {kind.count}, for example {kind.example}" for kind in ordered[:_MAX_KINDS]]
+    if more := ordered[_MAX_KINDS:]:
+        lines.append(f"    {reason} {sum(kind.count for kind in more)} of {len(more)} more kinds")
+    return lines
 
 
 class DataReport:
@@ -98,6 +142,10 @@ class DataReport:
                 "dropped": self._counts(split),
                 "kept": self.kept[split].total(),
                 "kept_by_task": dict(self.kept[split]),
+                "kinds": {
+                    reason: [{"count": kind.count, "example": kind.example} for kind in kinds]
+                    for reason, kinds in self._kinds(split).items()
+                },
                 "dropped_prompts": self.dropped[split],
             }
             for split in self.kept
@@ -114,7 +162,7 @@ class DataReport:
             by_task = f" ({', '.join(f'{task} {count}' for task, count in counts.items())})" if len(counts) > 1 else ""
             dropped = "".join(f"  {reason} {count}" for reason, count in self._counts(split).items())
             lines.append(f"prompts {name}: {counts.total()}{by_task}{f'  dropped:{dropped}' if dropped else ''}")
-            lines += [f"    {reason}, for example {detail}" for reason, detail in self._first_details(split).items()]
+            lines += [line for reason, kinds in self._kinds(split).items() for line in _kind_lines(reason, kinds)]
         if self.shown != self.kept["train"]:
             size = self.shown.total()
             shares = ", ".join(f"{task} {count} ({count / size:.1%})" for task, count in self.shown.items())
@@ -130,8 +178,15 @@ class DataReport:
     def _counts(self, split: str) -> Counter[str]:
         return Counter(entry["reason"] for entry in self.dropped[split])
 
-    def _first_details(self, split: str) -> dict[str, str]:
-        details: dict[str, str] = {}
+    def _kinds(self, split: str) -> dict[str, list[Kind]]:
+        """Dropped prompts by reason and by kind of it."""
+        entries: dict[str, list[dict[str, str]]] = {}
         for entry in self.dropped[split]:
-            details.setdefault(entry["reason"], f"{entry['prompt_id']}: {entry['detail']}")
-        return details
+            entries.setdefault(entry["reason"], []).append(entry)
+        return {
+            reason: [
+                Kind(count, f"{found[first]['prompt_id']}: {found[first]['detail']}")
+                for count, first in by_kind(entry["detail"] for entry in found)
+            ]
+            for reason, found in entries.items()
+        }

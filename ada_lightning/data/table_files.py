@@ -6,16 +6,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ada_lightning.data.columns import StoredJson
 from ada_lightning.data.text_files import Row
 
 ROWS_AT_ONCE = 1000
 
 
 def numbered_rows(batches: Iterable[Any], what: str) -> Iterator[Row]:
-    """Yield the rows of tables or batches of arrow, counted from 0."""
+    """Yield the rows of tables or batches of arrow, counted from 0.
+
+    What a schema calls JSON becomes :class:`~ada_lightning.data.columns.StoredJson`.
+    """
     index = 0
     for batch in batches:
+        of_json = [field for field in batch.schema if _holds_json(field.type)]
         for columns in batch.to_pylist():
+            for field in of_json:
+                columns[field.name] = _marked(columns[field.name], field.type)
             yield f"{what}, row {index}", columns
             index += 1
 
@@ -46,6 +53,26 @@ def _read(
         yield from numbered_rows(batches(path, columns), str(path))
     except (OSError, pyarrow.ArrowException) as error:
         raise ValueError(f"cannot read prompts from {path} ({path.absolute()}): {error}") from error
+
+
+def _holds_json(kind: Any) -> bool:
+    import pyarrow
+
+    inside = (kind.field(index).type for index in range(kind.num_fields))
+    return isinstance(kind, pyarrow.JsonType) or any(map(_holds_json, inside))
+
+
+def _marked(value: Any, kind: Any) -> Any:
+    """Mark the texts inside of a value that its type calls JSON."""
+    if value is None or not _holds_json(kind):
+        return value
+    if isinstance(value, str):
+        return StoredJson(value)
+    if isinstance(value, dict):
+        return {name: _marked(item, kind.field(name).type) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_marked(item, kind.field(0).type) for item in value]
+    return value
 
 
 def _parquet_batches(path: Path, columns: Collection[str] | None) -> Iterator[Any]:

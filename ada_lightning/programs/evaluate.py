@@ -18,7 +18,9 @@ from ada_lightning.callbacks.metrics_csv import MetricsCsv
 from ada_lightning.config.assembly import SamplingParts, read_model
 from ada_lightning.config.evaluation import check_evaluation
 from ada_lightning.core.records import Prompt
-from ada_lightning.data.encoder import PromptEncoder
+from ada_lightning.data.encoder import PromptEncoder, RefusedPromptError
+from ada_lightning.data.formats import warn_of_other_end
+from ada_lightning.data.prompts import place_of
 from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.rollout.fixed_weights import check_room
 from ada_lightning.run.atomic import write_text
@@ -79,13 +81,21 @@ class Evaluation:
             max_prompt_tokens=cfg.max_prompt_tokens,
             prompt_format=instantiate(cfg.data.get("format")),
         )
-        self.prompts = {name: encoder.encode(self._gradable(name, prompts)) for name, prompts in read.items()}
+        self.prompts = {name: self._encoded(encoder, name, prompts) for name, prompts in read.items()}
         self.left_out = {name: len(read[name]) - len(prompts) for name, prompts in self.prompts.items()}
         self.service = instantiate(cfg.rollout)
         self.service.check_template(self.model.tokenizer, self.model.eos_token_ids)
+        warn_of_other_end(self.model.tokenizer, encoder.prompt_format, self.model.eos_token_ids)
         self.sampling = instantiate(cfg.sampling)
         self._check_room()
         self._is_open = False
+
+    def _encoded(self, encoder: PromptEncoder, name: str, prompts: Sequence[Prompt]) -> list[Prompt]:
+        try:
+            return encoder.encode(self._gradable(name, prompts))
+        except RefusedPromptError as error:
+            where = place_of(self.sets[name].source, error.prompt.prompt_id)
+            raise ValueError(f"eval.sets.{name}: {where}: {error.reason}") from error
 
     def _gradable(self, name: str, prompts: Sequence[Prompt]) -> list[Prompt]:
         """Leave out, with a warning, what the set's reward could never grade."""
@@ -101,6 +111,9 @@ class Evaluation:
         signals = StopSignals("and up to prompts_per_file finished prompts may be lost")
         signals.install()
         make_private(self.folder)
+        for of_set in self.sets.values():
+            for report in getattr(of_set.source, "reports", ()):
+                print("\n".join(report.lines()), flush=True)
         try:
             for name in self.sets:
                 self._draw(name, signals)

@@ -15,6 +15,7 @@ from ada_lightning.analysis.offline import ResponseStore, SamplingJob
 from ada_lightning.analysis.offline.outcome import OutcomeRule
 from ada_lightning.analysis.offline.preparation import prepare as select
 from ada_lightning.config.assembly import assemble, read_data
+from ada_lightning.data.formats import warn_of_other_end
 from ada_lightning.rewards.hints import start_lines
 from ada_lightning.run.invocation import start_of
 from ada_lightning.run.run_dir import RunDir
@@ -39,6 +40,7 @@ def prepare(cfg: DictConfig) -> int:
     try:
         data = read_data(cfg, parts.model.tokenizer, parts.grader)
         service.check_template(parts.model.tokenizer, parts.model.eos_token_ids)
+        warn_of_other_end(parts.model.tokenizer, data.format, parts.model.eos_token_ids)
         prompts = list({prompt.prompt_id: prompt for prompt in data.train_prompts}.values())  # an epoch may repeat some
         drawn: dict[str, Any] = {"prompts": prompts, "num_samples": cfg.num_samples, "stage": "prepare"}
         store.claim(parts.job_settings(cfg, cfg.reward.reward, **drawn, sampling=service.sampling))

@@ -21,6 +21,7 @@ from ada_lightning.callbacks.interrupt_guard import InterruptGuard
 from ada_lightning.config.assembly import ServedModel, make_parts, read_data, read_model
 from ada_lightning.config.check import COMPLETED
 from ada_lightning.core.method import Method
+from ada_lightning.data.formats import warn_of_other_end
 from ada_lightning.methods.estimators.history_file import write_history
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.programs.command import how_to_continue, own_command
@@ -64,6 +65,8 @@ class Run:
         self.datamodule = self._data(model.tokenizer)
         self.tokenizer = model.tokenizer
         self.service.check_template(model.tokenizer, model.eos_token_ids)
+        if is_first_process():
+            warn_of_other_end(model.tokenizer, self.datamodule.format, model.eos_token_ids)
         self.estimator = instantiate(cfg.estimator)
         self.policy = instantiate(cfg.policy, _partial_=True)(
             model_path=model_path,

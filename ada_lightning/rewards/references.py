@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 
+from ada_lightning.core.kinds import by_kind
 from ada_lightning.core.records import Prompt
 from ada_lightning.rewards.pool import RewardPool
 
@@ -14,7 +14,7 @@ _MAX_CHARS = 60
 
 
 def ungradable_prompts(grader: RewardPool, prompts: Sequence[Prompt], split: str) -> dict[str, str]:
-    """Find the prompts whose reference the reward cannot use, and warn with a list of the first of them.
+    """Find the prompts whose reference the reward cannot use, and warn with their kinds and an example of each.
 
     Graded all the same, each of their responses would fail, or count as wrong whatever it says.
 
@@ -33,17 +33,18 @@ def ungradable_prompts(grader: RewardPool, prompts: Sequence[Prompt], split: str
     errors = grader.check_references(distinct)
     if not errors:
         return {}
+    refused = [(distinct[index], error) for index, error in errors.items()]
+    kinds = by_kind(error for _, error in refused)
     listed = [
-        f"  {distinct[index].prompt_id} ({_shortened(distinct[index])}): {error}"
-        for index, error in list(errors.items())[:_MAX_LISTED]
+        f"  {count}, for example {refused[first][0].prompt_id} ({_shortened(refused[first][0])}): {refused[first][1]}"
+        for count, first in kinds[:_MAX_LISTED]
     ]
-    if len(errors) > _MAX_LISTED:
-        listed.append(f"  and {len(errors) - _MAX_LISTED} more")
+    if more := kinds[_MAX_LISTED:]:
+        listed.append(f"  {sum(count for count, _ in more)} of {len(more)} more kinds")
     name = type(grader.reward).__name__
     if len(errors) == len(distinct):
         grader.close()
-        [(reason, count)] = Counter(errors.values()).most_common(1)
-        first = reason if count == len(errors) else "\n".join([f"most often {reason}", *listed])
+        first = refused[kinds[0][1]][1] if len(kinds) == 1 else "\n".join(["by kind:", *listed])
         raise ValueError(f"{name} can grade none of the {len(distinct)} {split} prompts: {first}")
     warnings.warn(
         "\n".join(

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from ada_lightning.analysis.offline.response_store import prompt_text
 from ada_lightning.core.records import Prompt
+from ada_lightning.data.layouts import TEMPLATE_ARGUMENTS
 from ada_lightning.run.atomic import replacing
 
 PROMPTS_SCHEMA = pa.schema(
@@ -78,9 +79,11 @@ def _line(prompt: Prompt, outcome: Any) -> dict[str, Any]:
     messages = [dict(message) for message in prompt.messages]
     is_text = len(messages) == 1 and messages[0]["role"] == "user"
     answer = {"answer": prompt.reference["answer"]} if "answer" in prompt.reference else {}
+    arguments = {TEMPLATE_ARGUMENTS: dict(prompt.template_arguments)} if prompt.template_arguments else {}
     return {
         **prompt.reference.get("columns", {}),
         **answer,
+        **arguments,
         "prompt": messages[0]["content"] if is_text else messages,
         "prompt_id": prompt.prompt_id,
         "num_samples": outcome.num_samples,

@@ -24,7 +24,7 @@ def read_model(path: Path) -> ServedModel:
     """Read what stands beside a checkpoint's weights.
 
     Raises:
-        ValueError: one of its files is damaged.
+        ValueError: one of its files is damaged, or no token ends a response.
     """
     from transformers import AutoTokenizer
 
@@ -41,4 +41,10 @@ def _eos_token_ids(model_path: Path, tokenizer: Any) -> list[int]:
     given: dict[str, Any] = {} if kind is GenerationConfig else {"trust_remote_code": False}
     eos = kind.from_pretrained(model_path, **given).eos_token_id
     ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
-    return sorted(token for token in ids if token is not None)
+    found = sorted(token for token in ids if token is not None)
+    if not found:
+        raise ValueError(
+            f"{model_path} names no token that ends a response, so every response would run to the length limit; set "
+            "eos_token_id in its generation_config.json, or eos_token in its tokenizer_config.json"
+        )
+    return found

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
 import pytest
 
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -98,7 +101,31 @@ def test_a_resumed_stream_continues_where_the_updates_ended():
     assert rollout.steps == [2, 3]
     assert [batch.update_index for batch in batches] == [1, 2, 0, 1, 2]
     assert [batch.updates_since_rollout for batch in batches] == [0, 1, 0, 1, 2]
-    assert data.state_dict() == {"num_updates_done": 7, "num_minibatches": 3, "epochs_per_rollout": 1}
+    state = data.state_dict()
+    assert state.pop("prompts")["num_train"] == 7
+    assert state == {"num_updates_done": 7, "num_minibatches": 3, "epochs_per_rollout": 1}
+
+
+def test_a_resume_with_other_prompts_says_so_in_one_line():
+    state = make_data().state_dict()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_data().load_state_dict(state)
+        state_of_old = {name: value for name, value in state.items() if name != "prompts"}
+        make_data().load_state_dict(state_of_old)
+    fewer, dated = make_data(), make_data()
+    del fewer.train_prompts[2]
+    with pytest.warns(
+        UserWarning, match="with other prompts than it began with: 6 training prompts, 7 then; rows were"
+    ):
+        fewer.load_state_dict(state)
+    dated.train_prompts = [replace(prompt, prompt_ids=(*prompt.prompt_ids, 3)) for prompt in dated.train_prompts]
+    with pytest.warns(UserWarning, match="the same texts become other tokens, as with another template, or one that"):
+        dated.load_state_dict(state)
+    other = make_data()
+    other.heldout_prompts = [make_prompt(5)]
+    with pytest.warns(UserWarning, match="other held-out prompts, so that evaluations"):
+        other.load_state_dict(state)
 
 
 def test_a_position_that_does_not_fit_the_settings_is_refused():

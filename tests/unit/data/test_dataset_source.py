@@ -265,10 +265,10 @@ def test_empty_answers_on_top_of_a_file_do_not_choose_the_column(tmp_path):
         ),
         (ROWS, {"filters": [ColumnRange(column="prompt", minimum=1)]}, "'prompt' must be a number for 1 <= prompt; f"),
         (
-            [{"prompt": "a", "answer": ["1"]}],
+            [{"prompt": "a", "answer": ["1", "2"]}],
             {},
-            "none of the 1 rows is usable(.|\n)*found list; name an element with data.source.answer_column=answer.<key"
-            " or index>, or set needs_answer=false",
+            "none of the 1 rows is usable(.|\n)*found list of 2; if one of them is the answer, name it with "
+            "data.source.answer_column=answer.0 or answer.<key or index>; needs_answer=false is for a reward that",
         ),
         ([{"prompt": "a", "answer": "b"}, "{"], {}, "line 2: not valid JSON at column 2"),
         ([*ROWS, {"prompt": "a"}], {"skip_invalid": False}, "line 7: no column 'answer'; columns found: prompt"),
