@@ -21,6 +21,7 @@ from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
 from research.studies.calculator import table as calculator
 from research.studies.contest import Contest
+from research.studies.coverage import table as coverage
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.fresh import CONTEST as FRESH
@@ -612,6 +613,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "field_newer": partial(_started, NEWER),
     "field_newer_prices": NEWER.prices,
     "calculator": calculator,
+    "study_coverage": coverage,
     "real_model": partial(real_model, FIRST.name),
     "real_model_long": partial(real_model, LONG.name),
     "real_model_gpu": partial(real_model, GPU.name),
