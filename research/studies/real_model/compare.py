@@ -172,12 +172,13 @@ def decisions() -> list[str]:
     lines = []
     for name, contest in CONTESTS.items():
         with suppress(NotTunedError):
-            found = contest.curves()
+            found = contest.known()
+            base = found.get("grpo_n4", {})
             for arm, runs in found.items():
-                if arm != "grpo_n4" and "grpo_n4" in found:
-                    estimate = time_scale(found["grpo_n4"], runs, TOKENS, level=LEVEL)
+                if arm != "grpo_n4" and (seeds := set(runs) & set(base)):
+                    estimate = time_scale(base, runs, TOKENS, level=LEVEL)
                     told = "open" if is_at_an_end(estimate.value) else verdict(estimate)
-                    lines.append(f"{name}, {arm}: {_written(estimate)} times fewer tokens, {len(runs)} seeds: {told}")
+                    lines.append(f"{name}, {arm}: {_written(estimate)} times fewer tokens, {len(seeds)} seeds: {told}")
     return lines
 
 
