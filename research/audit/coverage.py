@@ -1,6 +1,6 @@
 """Do the intervals of an audit hold what they should? ``python -m research.audit.coverage``.
 
-Draws 400 logs of a population whose figures are known, audits each, and counts how many intervals hold the truth.
+Draws 1,000 logs of a population whose figures are known, audits each, and counts how many intervals hold the truth.
 Results stay in ``docs/audit/coverage.json``.
 """
 
@@ -22,7 +22,7 @@ FILE = DOCS / "audit" / "coverage.json"
 def main() -> None:
     """Measure and save."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=400)
+    parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--prompts", type=int, default=Population().num_prompts)
     arguments = parser.parse_args()
     population = Population(num_prompts=arguments.prompts)

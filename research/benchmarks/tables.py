@@ -17,11 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from scipy import stats
+
 from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
 from research.studies.calculator import table as calculator
 from research.studies.contest import Contest
+from research.studies.coverage import table as coverage
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.fresh import CONTEST as FRESH
@@ -508,7 +511,9 @@ def _load_average(found: Mapping[str, Any]) -> str:
 def _allocators() -> str:
     from research.benchmarks.allocators import relative
 
-    found = {(row["method"], row["mix"]): row for row in relative(_load("allocators")["rows"])}
+    content = _load("allocators")
+    width = stats.t.ppf(0.975, content["steps"] - 1)
+    found = {(row["method"], row["mix"]): row for row in relative(content["rows"])}
     methods, mixes = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
     lines = []
     for method in methods:
@@ -516,10 +521,10 @@ def _allocators() -> str:
         cells = [method, "-".join(dict.fromkeys(f"{number:.1f}" for number in sorted(drawn)))]
         for mix in mixes:
             signals = found[method, mix]["signals_per_1000"]
-            cells.append(f"{signals['mean']:.0f} ± {2 * signals['error']:.0f}")
+            cells.append(f"{signals['mean']:.0f} ± {width * signals['error']:.0f}")
             for key in ("relative_variance", "relative_variance_by_tokens"):
                 variance = found[method, mix][key]
-                cells.append(f"{variance['mean']:.2f} ± {2 * variance['error']:.2f}" if variance["error"] else "1")
+                cells.append(f"{variance['mean']:.2f} ± {width * variance['error']:.2f}" if variance["error"] else "1")
         lines.append(cells)
     parts = [f"{mix}: {part}" for mix in mixes for part in ("signals", "variance", "by tokens")]
     return _markdown(["allocator", "responses per prompt", *parts], lines)
@@ -641,6 +646,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "field_newer": partial(_started, NEWER),
     "field_newer_prices": NEWER.prices,
     "calculator": calculator,
+    "study_coverage": coverage,
     "real_model": partial(real_model, FIRST.name),
     "real_model_long": partial(real_model, LONG.name),
     "real_model_gpu": partial(real_model, GPU.name),

@@ -82,7 +82,7 @@ def known_rows(results: Results) -> dict[str, dict[int, Row]]:
 
 
 def table() -> str:
-    """Return held-out rates before and after, what they took, and intervals over seeds."""
+    """Return held-out rates before and after, and what they took."""
     results = Results(FILE)
     found = known_rows(results)
     if not found[OURS]:
@@ -116,7 +116,7 @@ def after(row: Row) -> float:
 
 
 def over_seeds(rows: Mapping[int, Row], figure: Callable[[Row], float]) -> Estimate:
-    """Return the mean of a figure of runs, with the t interval over seeds."""
+    """Return the mean of a figure of runs, with the t interval where there are enough seeds for one."""
     return jackknifed(lambda seeds: fmean(figure(rows[seed]) for seed in seeds), list(rows))
 
 

@@ -88,16 +88,20 @@ class Contest:
         """Return what is known."""
         return Results(self.file, discard_checkpoints=self.discard_checkpoints)
 
+    def known(self, num_seeds: int = 0) -> dict[str, Runs]:
+        """Return the learning curves that there are, by method and seed."""
+        results = self.results()
+        return {
+            method: {run.seed: results.row(run)["curve"] for run in runs if results.has(run)}
+            for method, runs in self.runs(num_seeds or self.num_seeds).items()
+        }
+
     def curves(self, num_seeds: int = 0) -> dict[str, Runs]:
         """Return learning curves by method and seed, of the methods that have the most seeds.
 
         A mean over fewer shows which seeds those were.
         """
-        results = self.results()
-        found = {
-            method: {run.seed: results.row(run)["curve"] for run in runs if results.has(run)}
-            for method, runs in self.runs(num_seeds or self.num_seeds).items()
-        }
+        found = self.known(num_seeds)
         most = max(map(len, found.values()), default=0)
         return {method: runs for method, runs in found.items() if runs and len(runs) == most}
 

@@ -26,6 +26,7 @@ SMALLEST = {
     "benchmarks.reward_attack": ["--num", 20, "--orders", 4, "--judged", 200],
     "benchmarks.update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
     "studies.calculator": ["--report-only"],
+    "studies.coverage": ["--studies", 2],
     "studies.field.compare": ["--report-only"],
     "studies.field.fresh": ["--report-only"],
     "studies.field.tune": [],

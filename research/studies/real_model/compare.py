@@ -7,18 +7,25 @@ protocol is docs/studies/real_model.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from research.benchmarks.report import markdown
 from research.studies.contest import Contest, main
-from research.studies.curves import TOKENS, Curve, Estimate, Runs, common_seeds, final_level, is_at_an_end, log_scale
+from research.studies.curves import (
+    TOKENS,
+    Curve,
+    Estimate,
+    common_seeds,
+    difference,
+    final_level,
+    is_at_an_end,
+    time_scale,
+)
 from research.studies.real_model.setting import FIRST, GPU, GPU_ARMS, LONG, RESULTS, STAGES, Stage, arm_run
 from research.studies.real_model.tune import tuned
 from research.studies.runs import StudyRun
@@ -26,8 +33,8 @@ from research.studies.tuning import NotTunedError
 
 NUM_SEEDS = 10
 TRAINED, SECONDS = "trained_tokens", "seconds"
-LOOKS = 2
-"""After five seeds and after ten: intervals are those of 1 - 0.05 / 2 (Bonferroni)."""
+LEVEL = 1 - 0.05 / 2
+"""Of all intervals: the pairs are looked at twice, after five and after ten (Bonferroni)."""
 PAYS_ABOVE, CLOSED_BELOW = 1.15, 1.3
 
 
@@ -62,28 +69,6 @@ CONTESTS = {
 }
 
 
-def factor(base: Runs, other: Runs, cost: str = TOKENS) -> Estimate:
-    """Return how many times less of a cost ``other`` needs, with a bootstrap interval over paired seeds."""
-    seeds = common_seeds(base, other)
-
-    def statistic(chosen: np.ndarray) -> float:
-        return log_scale(base, other, cost, [seeds[index] for index in chosen])
-
-    value = statistic(np.arange(len(seeds)))
-    if len(seeds) < 5:
-        return Estimate(math.exp(value))
-    found = stats.bootstrap(
-        (np.arange(len(seeds)),),
-        statistic,
-        vectorized=False,
-        n_resamples=2000,
-        confidence_level=1 - 0.05 / LOOKS,
-        method="percentile",  # BCa needs more than ten values to estimate its correction
-        rng=np.random.default_rng(0),
-    ).confidence_interval
-    return Estimate(math.exp(value), math.exp(found.low), math.exp(found.high))
-
-
 def verdict(estimate: Estimate) -> str:
     """Say what an interval decides.
 
@@ -94,20 +79,6 @@ def verdict(estimate: Estimate) -> str:
     if estimate.low > PAYS_ABOVE:
         return "pays"
     return "does not pay" if estimate.high < CLOSED_BELOW else "open"
-
-
-def level_gain(base: Runs, other: Runs) -> Estimate:
-    """Return how much higher ``other`` ends, with the paired t interval of 97.5 %, as :func:`factor` has it.
-
-    The end is the mean of the last three evaluations.
-    """
-    seeds = common_seeds(base, other)
-    gains = [final_level([other[seed]]) - final_level([base[seed]]) for seed in seeds]
-    mean = float(np.mean(gains))
-    if len(seeds) < 5:
-        return Estimate(mean)
-    half = float(stats.t.ppf(1 - 0.025 / LOOKS, len(seeds) - 1) * np.std(gains, ddof=1) / math.sqrt(len(seeds)))
-    return Estimate(mean, mean - half, mean + half)
 
 
 def table(name: str) -> str:
@@ -126,8 +97,11 @@ def table(name: str) -> str:
         row = [f"`{arm}`", len(seeds), f"{signal:.0%}", f"{np.mean([curve[0]['held_out'] for curve in curves]):.3f}"]
         row += [f"{final_level(curves):.3f}", ", ".join(f"{curve[-1]['held_out']:.3f}" for curve in curves)]
         is_base = arm == "grpo_n4"
-        row += ["" if is_base else level_gain(base, runs).written("+.3f")]
-        row += ["1" if is_base else _written(factor(base, runs, cost)) for cost in (TOKENS, TRAINED, SECONDS)]
+        row += ["" if is_base else difference(base, runs, level=LEVEL).written("+.3f")]
+        row += [
+            "1" if is_base else _written(time_scale(base, runs, cost, level=LEVEL))
+            for cost in (TOKENS, TRAINED, SECONDS)
+        ]
         rows.append(row)
     head = [
         "arm",
@@ -151,7 +125,11 @@ def together_table() -> str:
         on_cpu[arm] | {NUM_SEEDS + seed: curve for seed, curve in on_gpu[arm].items()}
         for arm in ("grpo_n4", "grpo_chosen_by_spread")
     )
-    row = [len(common_seeds(base, other)), level_gain(base, other).written("+.3f"), factor(base, other).written(".2f")]
+    row = [
+        len(common_seeds(base, other)),
+        difference(base, other, level=LEVEL).written("+.3f"),
+        time_scale(base, other, TOKENS, level=LEVEL).written(".2f"),
+    ]
     return markdown(["pairs", "end beside `grpo_n4`", "tokens, times fewer"], [row])
 
 
@@ -165,8 +143,8 @@ def repeated_table() -> str:
         [
             f"`{arm}`",
             len(common_seeds(base, runs)),
-            level_gain(base, runs).written("+.3f"),
-            _written(factor(base, runs)),
+            difference(base, runs, level=LEVEL).written("+.3f"),
+            _written(time_scale(base, runs, TOKENS, level=LEVEL)),
         ]
         for arm, runs in _curves(_rows(GPU_ARMS.name)).items()
     ]
@@ -194,12 +172,13 @@ def decisions() -> list[str]:
     lines = []
     for name, contest in CONTESTS.items():
         with suppress(NotTunedError):
-            found = contest.curves()
+            found = contest.known()
+            base = found.get("grpo_n4", {})
             for arm, runs in found.items():
-                if arm != "grpo_n4" and "grpo_n4" in found:
-                    estimate = factor(found["grpo_n4"], runs)
+                if arm != "grpo_n4" and (seeds := set(runs) & set(base)):
+                    estimate = time_scale(base, runs, TOKENS, level=LEVEL)
                     told = "open" if is_at_an_end(estimate.value) else verdict(estimate)
-                    lines.append(f"{name}, {arm}: {_written(estimate)} times fewer tokens, {len(runs)} seeds: {told}")
+                    lines.append(f"{name}, {arm}: {_written(estimate)} times fewer tokens, {len(seeds)} seeds: {told}")
     return lines
 
 

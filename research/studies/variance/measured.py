@@ -15,9 +15,8 @@ from research.studies.variance.draws import NUM_SCREEN
 from research.studies.variance.update_moments import Array, UpdateMoments
 
 Indices = NDArray[Any]
-"""Of prompts, with repetitions where they are resampled."""
+"""Of prompts."""
 _CLASSES = ("positive", "negative")
-NUM_RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -178,19 +177,6 @@ def rule_cost(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, fl
     signal = found.mixed * float(rule.signal_P[of_P].mean())
     relative = found.mixed * float(rule.second_moment_P[of_P].mean()) / signal**2
     return {kind: relative * number for kind, number in tokens(rule, found, of_P).items()}
-
-
-def resampled(
-    figure: Callable[[Indices], float], num_prompts: int, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0
-) -> tuple[float, float, float]:
-    """Return a figure of all prompts, and the middle 95 % of it over resampled prompts (percentile bootstrap).
-
-    Resamples where the figure is not defined (NaN) are left out.
-    """
-    generator = np.random.default_rng(seed)
-    values = [figure(generator.integers(0, num_prompts, num_prompts)) for _ in range(num_resamples)]
-    low, high = np.nanpercentile(values, [2.5, 97.5])
-    return figure(np.arange(num_prompts)), float(low), float(high)
 
 
 def alignment(found: Measured, of_P: Indices) -> float:

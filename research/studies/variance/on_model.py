@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from ada_lightning.methods.estimators.pooled_prior import fit_pooled_prior
 from research.benchmarks.simulation.pass_rates import Mix
+from research.studies.curves import jackknifed
 from research.studies.variance.draws import NUM_SCREEN
 from research.studies.variance.files import BASE, KINDS
 from research.studies.variance.history import PLANS, planned_moments
@@ -20,7 +22,6 @@ from research.studies.variance.measured import (
     RuleOnModel,
     alignment,
     common_share,
-    resampled,
     rule_cost,
     rule_on_model,
     tokens,
@@ -36,7 +37,11 @@ def model_figures(found: Measured, screened: Sequence[int]) -> dict[str, Any]:
     everyone = np.arange(len(found.rates_P))
 
     def interval(figure: Callable[[Indices], float]) -> list[float]:
-        return list(resampled(figure, len(everyone)))
+        return list(astuple(jackknifed(lambda of: figure(np.array(of)), everyone.tolist())))
+
+    def ratio_interval(figure: Callable[[Indices], float]) -> list[float]:
+        found = jackknifed(lambda of: math.log(figure(np.array(of))), everyone.tolist(), back=math.exp)
+        return list(astuple(found))
 
     def square_ratio(of_P: Indices) -> float:
         return float(found.positive_squares_P[of_P].mean() / found.negative_squares_P[of_P].mean())
@@ -52,13 +57,13 @@ def model_figures(found: Measured, screened: Sequence[int]) -> dict[str, Any]:
         "pass_rate": float(found.rates_P.mean()),
         "positive_tokens": float(found.positive_tokens_P.mean()),
         "negative_tokens": float(found.negative_tokens_P.mean()),
-        "square_ratio": interval(square_ratio),
+        "square_ratio": ratio_interval(square_ratio),
         "delta_share": interval(delta_share),
         "alignment": interval(lambda of_P: alignment(found, of_P)),
         "common_share": interval(lambda of_P: common_share(rules[BASE], found, of_P)),
         "trained_over_generated": of_base["trained"] / of_base["generated"],
         "rules": {
-            name: {kind: interval(partial(_ratio, rule, rules[BASE], found, kind)) for kind in KINDS}
+            name: {kind: ratio_interval(partial(_ratio, rule, rules[BASE], found, kind)) for kind in KINDS}
             | {f"unit_{kind}": _ratio(on_unit[name], on_unit[BASE], plain, kind, everyone) for kind in KINDS}
             for name, rule in rules.items()
         },

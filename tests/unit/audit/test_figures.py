@@ -212,7 +212,7 @@ def test_an_interval_is_that_of_a_mean_where_nothing_else_is_asked():
 
 
 def test_the_intervals_hold_the_truth_as_often_as_they_say():
-    """The whole of it is research.audit.coverage: 400 seeds, docs/audit/coverage.json."""
+    """The whole of it is research.audit.coverage: 1,000 seeds, docs/audit/coverage.json."""
     num_seeds = 24
     found = coverage(Population(num_prompts=70, num_steps=2, group_size=8), range(num_seeds), num_resamples=400)
     del found["half_life"]  # what it divides by may be 0 in so small a log

@@ -50,10 +50,7 @@ def test_one_run_at_a_time_in_an_order_and_what_is_known_is_not_trained_again(st
     assert names == [f"{method}-{seed}" for seed in (0, 1, 2) for method in (calculator.OURS, calculator.GRPO)]
     assert {environment["OMP_NUM_THREADS"] for _, environment in study} == {"1"}
     _, _, ours, grpo = capsys.readouterr().out.splitlines()[-4:]
-    assert ours.startswith(
-        "| `ada_seq_balance` | 0.250 [0.250, 0.250] | 0.760 [0.735, 0.785] | +0.510 [+0.485, +0.535]"
-    )
-    assert ours.endswith("| +0.100 [+0.100, +0.100] | 1,001 | 500 | 30 | 2 | 3 |")
+    assert ours == "| `ada_seq_balance` | 0.250 | 0.760 | +0.510 | +0.100 | 1,001 | 500 | 30 | 2 | 3 |"
     assert grpo.endswith("|  | 1,001 | 500 | 30 | 2 | 3 |")
     calculator.main(["--threads", "1"])
     assert len(study) == 6

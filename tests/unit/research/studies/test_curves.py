@@ -10,6 +10,7 @@ from research.studies.curves import (
     common_seeds,
     difference,
     final_level,
+    half_width,
     jackknifed,
     mean_curve,
     time_scale,
@@ -60,19 +61,34 @@ def test_the_final_level_is_the_mean_of_the_last_three():
 
 
 def test_luck_that_a_seed_gives_to_both_does_not_widen_the_interval():
-    luck = [0.0, 0.03, -0.02, 0.05]
+    luck = [0.0, 0.03, -0.02, 0.05, -0.01]
     base, other = (seeds(*[line(slope + extra) for extra in luck]) for slope in (0.05, 0.07))
     found = difference(base, other)
     assert (found.value, found.low, found.high) == pytest.approx((0.18, 0.18, 0.18))
 
 
-def test_the_interval_of_a_difference_is_the_paired_t_interval():
-    slopes = np.array([[0.05, 0.05, 0.06], [0.07, 0.09, 0.08]])
+@pytest.mark.parametrize("level", [0.95, 0.975])
+def test_the_interval_of_a_difference_is_the_paired_t_interval(level):
+    slopes = np.array([[0.05, 0.05, 0.06, 0.04, 0.05], [0.07, 0.09, 0.08, 0.05, 0.07]])
     base, other = (seeds(*[line(slope) for slope in row]) for row in slopes)
-    gains = 9 * (slopes[1] - slopes[0])
-    low, high = stats.t.interval(0.95, 2, loc=gains.mean(), scale=stats.sem(gains))
-    found = difference(base, other)
-    assert (found.value, found.low, found.high) == pytest.approx((gains.mean(), low, high))
+    theirs = stats.ttest_rel(9 * slopes[1], 9 * slopes[0])
+    found = difference(base, other, level=level)
+    low, high = theirs.confidence_interval(level)
+    assert (found.value, found.low, found.high) == pytest.approx((9 * np.diff(slopes, axis=0).mean(), low, high))
+
+
+def test_halves_of_many_seeds_are_a_sample_of_them():
+    """The error of a mean of 20 by 1,000 halves has itself a relative error of 1/sqrt(2 * 1000): four of these."""
+    values = np.random.default_rng(0).normal(size=20)
+    found = half_width(lambda chosen: float(values[list(chosen)].mean()), range(20), level=0.95)
+    assert found == pytest.approx(stats.t.ppf(0.975, 19) * stats.sem(values), rel=4 / math.sqrt(2000))
+
+
+def test_fewer_than_five_pairs_have_no_interval():
+    base, other = (seeds(*[line(slope + extra) for extra in (0.0, 0.02, 0.01, 0.03)]) for slope in (0.05, 0.07))
+    for found in (difference(base, other), time_scale(base, other, "generated_tokens")):
+        assert math.isnan(found.low)
+        assert math.isnan(found.high)
 
 
 def test_an_interval_is_that_of_leaving_out_two_of_five():
@@ -119,7 +135,7 @@ def test_a_comparator_that_is_a_little_higher_moves_the_factor_little():
 
 
 def test_the_factor_of_paired_seeds_has_no_interval_where_both_have_the_same_luck():
-    both = {seed: run(1.0, lift=0.02 * seed) for seed in range(3)}
+    both = {seed: run(1.0, lift=0.02 * seed) for seed in range(5)}
     found = time_scale(both, dict(both), "generated_tokens")
     near_one = pytest.approx(1, abs=1e-3)  # the search for the factor ends within 1e-5
     assert (found.low, found.value, found.high) == (near_one, near_one, near_one)

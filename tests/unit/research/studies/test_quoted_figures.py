@@ -5,11 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from research.studies.real_model.compare import decisions
+
 DOCS = Path(__file__).parents[4] / "docs"
 TABLES = [DOCS / name for name in ("studies/cost_benefit.md", "studies/real_model.md", "trl.md")]
-QUOTING = [TABLES[0], TABLES[2], DOCS / "when_to_use.md", DOCS / "index.md", DOCS.parent / "README.md"]
+QUOTING = [*TABLES, DOCS / "when_to_use.md", DOCS / "index.md", DOCS.parent / "README.md"]
 _GENERATED = re.compile(r"<!-- table: \w+ -->.*?<!-- end -->", re.DOTALL)
 _FIGURE = re.compile(r"[+-]?(\d+\.\d+)\s+\[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
+
+
+_DECIDED = re.compile(r"^gpu_arms, (\w+): .* seeds: (.*)$")
+_SAID = re.compile(r"^- `(\w+)`[^*]*\*\*(pays|does not pay|open)\*\*", re.MULTILINE)
 
 
 def figures(text):
@@ -24,3 +30,11 @@ def test_a_figure_with_an_interval_is_that_of_a_table(page):
     assert quoted, "quotes nothing; take it off the list"
     strange = quoted - in_tables
     assert not strange
+
+
+def test_what_the_page_says_of_an_arm_is_what_its_rows_decide():
+    decided = dict(found.groups() for line in decisions() if (found := _DECIDED.match(line)))
+    page = (DOCS / "studies/real_model.md").read_text()
+    said = dict(_SAID.findall(page[page.index("## The other arms, on a GPU") : page.index("## What it took")]))
+    assert said == decided
+    assert set(said) == {"grpo_chosen_by_spread", "dapo_refill", "ada_similar_thinned", "rarer_class"}

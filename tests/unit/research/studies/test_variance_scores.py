@@ -16,7 +16,6 @@ from research.studies.variance.measured import (
     common_share,
     measured,
     read_moments,
-    resampled,
     rule_cost,
     rule_on_model,
 )
@@ -185,14 +184,6 @@ def test_prompts_that_pull_together_and_apart():
     every = deltas @ deltas.T
     between = (every.sum() - np.trace(every)) / (len(every) * (len(every) - 1))
     assert alignment(found, np.arange(len(every))) == pytest.approx(between / np.diag(every).mean())
-
-
-def test_an_interval_of_a_mean_is_that_of_its_standard_error():
-    values = np.random.default_rng(0).normal(size=200)
-    mean, low, high = resampled(lambda of: float(values[of].mean()), len(values))
-    error = values.std() / np.sqrt(len(values))
-    assert mean == values.mean()
-    assert (high - low) / (2 * 1.96 * error) == pytest.approx(1, abs=0.08)  # 2,000 resamples
 
 
 def test_prompts_are_chosen_at_even_steps_and_only_mixed_ones():
