@@ -14,7 +14,7 @@ from ada_lightning.rewards.latex.quantity import is_quotient, read_number, read_
 from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import depth, split
 from ada_lightning.rewards.latex.tolerance import Tolerance
-from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
+from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 
 _MAX_SHOWN_CHARS = 200
 _AFTER_COMMA = re.compile(r"(?<=,)\s+")
@@ -75,7 +75,7 @@ class MathReward:
         ValueError: a tolerance outside of [0, 0.1], or no room for an answer.
     """
 
-    modules: ClassVar[tuple[str, ...]] = ("math_verify", "sympy.physics.units", "sympy.sets.setexpr")
+    modules: ClassVar[tuple[str, ...]] = ("mpmath",)
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from ada_lightning.rewards.latex.evaluated import num_open
 from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
 from ada_lightning.rewards.latex.structure import TIME
 from ada_lightning.rewards.latex.text import depth, tidy
-from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
+from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 
 _MAX_CHARS = 500
 
@@ -43,12 +43,13 @@ def _stated(text: str) -> list[Fraction]:
     value = _number(quantity, is_open=False)
     if value is None:
         return []
-    others = [read_quantity(side) for side in statement.others]
-    return [value] + [
-        number
-        for other in others
-        if other.unit == quantity.unit and (number := _number(other, is_open=True)) is not None
-    ]
+    numbers = [value]
+    for other in map(read_quantity, statement.others):
+        number = _number(other, is_open=True)
+        if number is None:
+            return []  # 2x = 6 is an equation
+        numbers += [number] if other.unit == quantity.unit else []
+    return numbers
 
 
 def _number(quantity: Quantity, *, is_open: bool) -> Fraction | None:

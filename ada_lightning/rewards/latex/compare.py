@@ -12,9 +12,10 @@ from ada_lightning.rewards.latex.equation import Statement, read_statement
 from ada_lightning.rewards.latex.evaluated import is_worked_out
 from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
 from ada_lightning.rewards.latex.structure import Answer, as_intervals, readings, words
-from ada_lightning.rewards.latex.symbolic import are_equal
+from ada_lightning.rewards.latex.symbolic import are_equal, decimal_value
 from ada_lightning.rewards.latex.tolerance import EXACT, Tolerance
-from ada_lightning.rewards.latex.tree import Tree, UnreadableError, read
+from ada_lightning.rewards.latex.grammar import UnreadableError, read
+from ada_lightning.rewards.latex.tree import Tree
 
 _TEXT = re.compile(r"\\text\s*\{[^{}]*\}")
 _SECOND_THOUGHT = re.compile(
@@ -22,8 +23,8 @@ _SECOND_THOUGHT = re.compile(
     r"either|neither|both|correction|sorry|however|except|hmm|change|isn't|is not))(?![A-Za-z])"
 )
 """What takes a choice back, or makes it two."""
-MAX_CPU_S = 2.0
-"""Seconds that algebra may compute for one answer, far more than what people write down takes (milliseconds)."""
+MAX_CPU_S = 0.4
+"""Seconds that one answer may compute, far more than what people write down takes (milliseconds)."""
 _MAX_PAIRS = 200
 """Comparisons of parts, so that two lists of equal length cannot ask for thousands."""
 
@@ -93,7 +94,7 @@ class Comparison:
             return False
         kinds = {gold.kind, answer.kind}
         if kinds <= {"list", "set"} or kinds == {"union"}:
-            return self._unordered(gold.items, answer.items)
+            return self._same_items(gold, answer)
         if len(kinds) == 1 or (kinds == {"list", "()"} and _is_point(gold, answer)):
             return all(map(self.are_equal, gold.items, answer.items))
         return False
@@ -107,6 +108,15 @@ class Comparison:
             side.items[0] if side.kind == "set" and len(side.items) == 1 else side for side in (gold, answer)
         )
         return not gold.items and not answer.items and self.are_equal(gold, answer)
+
+    def _same_items(self, gold: Answer, answer: Answer) -> bool:
+        """Compare without order, but where one side tells by names or units which value is which: 2, 1 is no x=1, y=2."""
+        labels = [_labels(side.items, any_unit=side is gold) for side in (gold, answer)]
+        are_told = [len(set(found)) == len(found) for found in labels]
+        if any(are_told) and len(gold.items) > 1 and set(labels[0]) != set(labels[1]):
+            is_set = {gold.kind, answer.kind} & {"set"}
+            return not is_set and all(map(self.are_equal, gold.items, answer.items))
+        return self._unordered(gold.items, answer.items)
 
     def _unordered(self, gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
         remaining = list(answer)
@@ -131,35 +141,43 @@ class Comparison:
         expected, given = read_statement(gold.text), read_statement(answer.text)
         if expected is None or given is None:
             return False
-        if (
-            not expected.others
-            or (expected.name and not given.others)
-            or (expected.name and expected.name == given.name)
-        ):
-            return self._same_statement(expected, given)
-        return self._same_expression(gold.text, answer.text)  # y = x is x = y
+        if expected.others and not self._is_constant(expected.others):
+            return self._same_expression(gold.text, answer.text)  # an equation
+        if self._same_statement(expected, given):
+            return True
+        return bool(expected.name and (given.name or given.others)) and self._same_expression(gold.text, answer.text)
 
-    def _same_statement(self, gold: Statement, answer: Statement) -> bool:
-        """Compare values; numbers that the answer says are equal to its own must be: 41 = 42 are two answers."""
-        expected = read_quantity(gold.value, any_unit=True)
-        given = _with_unit_of(expected, answer.value)
-        if not self._same_quantity(expected, given):
-            return False
-        others = [read_quantity(side) for side in answer.others]
-        return not any(
-            other.unit == given.unit
-            and other.is_percent == given.is_percent
-            and self._differs(given.value, other.value)
-            for other in others
-        )
-
-    def _differs(self, value: str, other: str) -> bool:
-        """Whether another side is a constant, and not this one."""
+    def _is_constant(self, sides: Sequence[str]) -> bool:
+        """Whether all sides are numbers or other constants."""
         try:
-            expected, given = _read(value), _read(other)
+            return not any(has_symbol(_read(read_quantity(side).value)) for side in sides)
         except UnreadableError:
             return False
-        return not has_symbol(given) and not same_tree(expected, given, self.tolerance, self._budget)
+
+    def _same_statement(self, gold: Statement, answer: Statement) -> bool:
+        """Compare values; whatever the answer says is equal to its own must be: neither 41 = 42 nor 2x = 42 is 42."""
+        if gold.name and answer.name and gold.name != answer.name:
+            return False
+        expected = read_quantity(gold.value, any_unit=True)
+        given = _with_unit_of(expected, answer.value)
+        if self._same_quantity(expected, given):
+            return all(self._agrees(given, side) for side in answer.others)
+        before = _with_unit_of(expected, answer.others[-1]) if answer.others else None
+        if before is None or not _is_rounding(before.value, given.value):
+            return False  # 5/36 = 0.139
+        return self._same_quantity(expected, before) and all(self._agrees(before, side) for side in answer.others[:-1])
+
+    def _agrees(self, value: Quantity, side: str) -> bool:
+        """Whether another side is equal to a value, identically, or a rounding of it, or of another unit."""
+        other = read_quantity(side)
+        if (other.unit and value.unit and other.unit != value.unit) or other.is_percent != value.is_percent:
+            return read_number(other.value) is not None  # 1.5 hours = 90 minutes
+        if _is_rounding(other.value, value.value) or _is_rounding(value.value, other.value):
+            return True
+        try:
+            return same_tree(_read(value.value), _read(other.value), self.tolerance, self._budget)
+        except UnreadableError:
+            return False
 
     def _same_quantity(self, gold: Quantity, answer: Quantity) -> bool:
         if gold.unit and answer.unit and gold.unit != answer.unit:
@@ -192,6 +210,19 @@ def _read(text: str) -> Tree:
     return read(text) if number is None or is_quotient(text, number[0]) else ("number", *number)
 
 
+def _is_rounding(exact: str, rounded: str) -> bool:
+    """Whether a decimal is the other constant to its last digit, with two digits that count or more."""
+    found = read_number(rounded)
+    digits = re.sub(r"[^0-9]", "", rounded.partition(".")[2])
+    if found is None or not found[1] or "e" in rounded.lower() or len(rounded.strip("-0.")) < 2:  # noqa: PLR2004
+        return False
+    try:
+        value = decimal_value(_read(exact))
+    except UnreadableError:
+        return False
+    return value is not None and abs(value - found[0]) <= Fraction(51, 100) / 10 ** len(digits)
+
+
 def _with_unit_of(gold: Quantity, text: str) -> Quantity:
     """Read an answer whose unit is a known one or the gold's."""
     found = read_quantity(text)
@@ -222,6 +253,16 @@ def _percent_readings(gold: Fraction, gold_is_percent: bool, answer_is_percent: 
     if gold_is_percent:
         return [gold, gold / 100]
     return [gold * 100, gold] if abs(gold) > 1 else [gold * 100]
+
+
+def _labels(items: Sequence[Answer], *, any_unit: bool) -> list[str]:
+    """What each value is called: its name, else its unit or what is counted; empty for a bare value."""
+    labels = []
+    for item in items:
+        statement = read_statement(item.text) if item.kind == "value" else None
+        quantity = read_quantity(statement.value, any_unit=any_unit) if statement else Quantity("")
+        labels.append(item.name or (statement.name if statement else "") or quantity.unit)
+    return labels
 
 
 def _is_point(gold: Answer, answer: Answer) -> bool:

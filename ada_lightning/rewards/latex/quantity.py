@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ada_lightning.rewards.latex.tree import MAX_DIGITS
+from ada_lightning.rewards.latex.grammar import MAX_DIGITS
 from ada_lightning.rewards.latex.unit import CURRENCIES, SCALES, is_bare_unit, is_counted, unit_name
 
 _UNIT_PART = re.compile(r"\\text\s*\{(?P<unit>[^{}]*)\}\s*(?P<power>\^\s*(?:[0-9]|\{\s*-?[0-9]\s*\}))?\s*")

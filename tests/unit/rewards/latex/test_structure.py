@@ -44,8 +44,8 @@ def test_wrappers_and_full_stops_do_not_matter(wrap):
     assert tidy(wrap.format(r"\dfrac{1}{2}")) == r"\frac{1}{2}"
 
 
-def test_two_formulas_in_dollars_are_no_wrapper():
-    assert tidy("$2$ or $3$") == "$2$ or $3$"
+def test_two_formulas_in_dollars_are_two_values():
+    assert tidy("$2$ or $3$") == "2 or 3"
 
 
 @pytest.mark.parametrize(
