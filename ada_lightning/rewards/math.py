@@ -8,12 +8,18 @@ from typing import ClassVar
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import LastBoxed
+from ada_lightning.rewards.latex.choice import letters
+from ada_lightning.rewards.latex.clock import read_time
 from ada_lightning.rewards.latex.compare import same_answer
+from ada_lightning.rewards.latex.compound import read_compound
 from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.quantity import is_quotient, read_number, read_quantity
+from ada_lightning.rewards.latex.quantifier import same_variable
+from ada_lightning.rewards.latex.reals import as_intervals
 from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import depth, split
 from ada_lightning.rewards.latex.tolerance import Tolerance
+from ada_lightning.rewards.latex.wording import is_prose
 from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 
 _MAX_SHOWN_CHARS = 200
@@ -141,7 +147,8 @@ class MathReward:
                 f"its answer {shown} has {len(gold)} characters and brackets {depth(gold)} deep, more than "
                 f"max_answer_chars = {self.max_answer_chars} or {MAX_DEPTH}; grade it by a function of your own"
             )
-        for value in _values(readings(gold)[0]):
+        expected = as_intervals(readings(same_variable(gold, "")[0])[0], is_gold=True)
+        for value in _values(expected) if not letters(gold) else ():
             try:
                 _check_value(value)
             except UnreadableError as error:
@@ -170,7 +177,7 @@ def _spelling(text: str, *, is_worked_out: bool = True) -> str:
     reading = readings(text)[0]
     if not reading.items and reading.kind == "value":
         statement = read_statement(reading.text)
-        quantity = read_quantity(statement.value if statement and len(statement.others) < 2 else reading.text)
+        quantity = read_quantity(statement.value if statement and len(statement.others) < 1 else reading.text)
         number = read_number(quantity.value)
         if number is not None and not (is_worked_out and is_quotient(quantity.value, number[0])):
             return str(number[0]) + ("%" if quantity.is_percent else "") + (quantity.unit and f" {quantity.unit}")
@@ -186,7 +193,11 @@ def _values(answer: Answer) -> Iterator[str]:
 
 
 def _check_value(text: str) -> None:
-    for side in split(text, frozenset("=")):
-        value = read_quantity(side, any_unit=True).value
-        if read_number(value) is None:
-            read(value)
+    if is_prose(text) or read_time(text) is not None or read_compound(text) is not None:
+        return
+    statement = read_statement(text)
+    sides = (statement.value,) if statement is not None and not statement.others else split(text, frozenset("="))
+    for side in sides:
+        quantity = read_quantity(side, any_unit=True)
+        if read_number(quantity.value) is None and not quantity.unit.startswith("base "):
+            read(quantity.value)

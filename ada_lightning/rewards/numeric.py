@@ -6,11 +6,11 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
+from ada_lightning.rewards.latex.clock import read_time
 from ada_lightning.rewards.latex.cost import is_affordable, rational
 from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.evaluated import num_open
 from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
-from ada_lightning.rewards.latex.structure import TIME
 from ada_lightning.rewards.latex.text import depth, tidy
 from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 
@@ -54,7 +54,7 @@ def _stated(text: str) -> list[Fraction]:
 
 def _number(quantity: Quantity, *, is_open: bool) -> Fraction | None:
     """The value of a quantity; ``is_open``: computed where it is an operation on numbers, such as 2+3."""
-    if (quantity.unit.startswith("base ") and quantity.unit != "base 10") or TIME.fullmatch(quantity.value):
+    if (quantity.unit.startswith("base ") and quantity.unit != "base 10") or read_time(quantity.value) is not None:
         return None
     found = read_number(quantity.value)
     if found is not None and (is_open or not is_quotient(quantity.value, found[0])):

@@ -250,3 +250,25 @@ def decimal_value(tree: Tree) -> Fraction | None:
             return None
         sign, mantissa, exponent, _ = value._mpf_
     return Fraction(-mantissa if sign else mantissa) * Fraction(2) ** exponent
+
+
+def linear(tree: Tree) -> tuple[str, Fraction, Fraction] | None:
+    """Return variable, slope and start of a linear function of one variable with rational numbers; None for others.
+
+    Example:
+        >>> from ada_lightning.rewards.latex.grammar import read
+        >>> linear(read("2x-1"))
+        ('x', Fraction(2, 1), Fraction(-1, 1))
+    """
+    names = symbols(tree)
+    if len(names) != 1 or not _is_exact(tree) or not is_affordable(tree) or any(part[0] == "abs" for part in walk(tree)):
+        return None
+    (name,) = names
+    values = [rational(substitute(tree, {name: Fraction(x)})) for x in (0, 1, 2, 3, 1009)]
+    if any(value is None for value in values):
+        return None
+    start, end = values[0], values[1]
+    assert start is not None and end is not None
+    slope = end - start
+    fits = all(value == start + slope * x for value, x in zip(values, (0, 1, 2, 3, 1009), strict=True))
+    return (name, slope, start) if fits and slope else None

@@ -1,0 +1,66 @@
+r"""Choices of a question: ``C``, ``(C) 25``, ``Option C``, and several of them, ``A, C``."""
+
+from __future__ import annotations
+
+import re
+
+from ada_lightning.rewards.latex.wording import words
+
+_SECOND_THOUGHT = re.compile(
+    r"(?<![A-Za-z])(?:[B-J]|A(?!\s+[a-z])|[a-j]\)|(?i:wait|or|not|no|nor|but|actually|maybe|perhaps|instead|wrong|false|incorrect|rather|also|"
+    r"either|neither|both|correction|sorry|however|except|hmm|change|isn't|is not))(?![A-Za-z])"
+)
+"""What takes a choice back, or makes it two."""
+_ABOUT_CHOICES = re.compile(
+    r"(?:(?:none|all|both|neither|either|any|only|not)\s+(?:of\s+)?)?(?:the above|these|them|the following)"
+    r"|(?:none|all|both|neither|either|only)?\s*(?:of\s+)?\(?[A-J]\)?(?:(?:\s*,\s*|\s+(?:and|or|nor)\s+)\(?[A-J]\)?)+(?:\s+only)?"
+    r"|(?:no|yes)(?:[ ,].*)?|.*\bcannot be determined\b.*|not enough information|no (?:solution|change|effect)s?",
+    re.IGNORECASE,
+)
+"""Texts of choices that speak of other choices, or deny, as a whole."""
+_BEFORE = r"(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is|\s*:)?\s*|(?:\u9009\u9879?|\u6545\u9009)\s*:?\s*)?"
+_ONE = re.compile(
+    rf"(?i:{_BEFORE})[(\[<\"]?([A-Ja-j])[)\]>\"]?(?:[).:,\]]+\s*(?P<text>.*)|(?:\s+-)?\s+(?P<math>[-+$\\0-9].*))?", re.DOTALL
+)
+_SEVERAL = re.compile(
+    rf"(?i:{_BEFORE.replace('option|choice|answer', 'options?|choices?|answers?').replace(chr(92) + 's+is', chr(92) + 's+(?:is|are)')})"
+    r"\(?([A-J])\)?((?:(?:\s*[,;&/+]\s*(?:and\s+)?|\s+and\s+|\s*)\(?[A-J]\)?)+)\.?"
+)
+
+
+def is_choice(text: str) -> bool:
+    """Whether a gold answer is one letter from A to J."""
+    return len(text) == 1 and "A" <= text <= "J"
+
+
+def chosen(text: str) -> str:
+    r"""The letter of ``(B)``, ``B.``, ``b``, ``Option B`` or ``(B) 12``; empty where there is none, or a second thought.
+
+    Example:
+        >>> chosen("(B) 12"), chosen("B. Wait, it is C"), chosen(r"\text{Answer: B}")
+        ('B', '', 'B')
+    """
+    plain = words(text, fold=False)
+    found = _ONE.fullmatch(plain) or _ONE.fullmatch(text.strip())
+    if found is None:
+        return ""
+    rest = (found["text"] or found["math"] or "").strip().rstrip(".")
+    is_fair = not _SECOND_THOUGHT.search(rest) or _ABOUT_CHOICES.fullmatch(rest)
+    return found[1].upper() if is_fair else ""
+
+
+def letters(text: str) -> frozenset[str]:
+    r"""The letters of several choices, each once: ``AC``, ``A, C``, ``(A) and (C)``; empty for anything else.
+
+    Example:
+        >>> sorted(letters("A and D")), sorted(letters("ABD")), letters("BAD"), letters("A")
+        (['A', 'D'], ['A', 'B', 'D'], frozenset(), frozenset())
+    """
+    plain = words(text, fold=False)
+    found = _SEVERAL.fullmatch(plain)
+    if found is None:
+        return frozenset()
+    several = re.findall(r"[A-J]", found[1] + re.sub(r"(?<![A-Z])and(?![A-Z])", "", found[2]))
+    is_joined = re.fullmatch(r"[A-J]+", plain) is not None
+    is_fair = len(set(several)) == len(several) and (not is_joined or several == sorted(several))
+    return frozenset(several) if is_fair else frozenset()
