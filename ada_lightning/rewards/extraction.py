@@ -43,7 +43,9 @@ _SPELLINGS = [
     )
 ]
 """What is written in several ways, and the one that :data:`_QUANTITY` reads."""
-_BOXED_EVENTS = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
+_BOXED_EVENTS = re.compile(
+    r"\\{1,2}(?:boxed|fbox)\s*\{|\\{1,2}boxed\s+(?P<bare>-?[0-9][0-9.,/]*[0-9]|-?[0-9]|[A-Za-z])(?![\w{])|\\.|[{}]", re.DOTALL
+)
 
 
 class WholeResponse:
@@ -127,7 +129,8 @@ def _plain(number: str) -> str:
 class TaggedAnswer:
     """The content of the last closed ``<tag>...</tag>`` pair, stripped; None where no pair is closed or it is empty.
 
-    Of several opening tags before the last closing one the nearest counts. Case matters.
+    Of several opening tags before the last closing one the nearest counts. Case matters. A box between the tags is
+    taken off.
 
     Args:
         tag: name between the angle brackets.
@@ -149,7 +152,7 @@ class TaggedAnswer:
         """Return what the last closed pair of tags holds."""
         before_close, close, _ = text.rpartition(f"</{self.tag}>")
         _, opened, content = before_close.rpartition(f"<{self.tag}>")
-        return (content.strip() or None) if close and opened else None
+        return (LastBoxed()(content) or content.strip() or None) if close and opened else None
 
     def stating(self, answer: str) -> str:
         """Return an answer between the tags."""
@@ -157,10 +160,11 @@ class TaggedAnswer:
 
 
 class LastBoxed:
-    r"""The content of the last ``\boxed{...}`` whose braces match, stripped; None where there is none or it is empty.
+    r"""The content of the last ``\boxed{...}`` whose braces match, stripped; None where there is none.
 
     Last means opened last, so of nested boxes the inner one. A box that is never closed (a response cut by the length
-    limit) is skipped. Braces escaped by a backslash do not count. One pass over the text, whatever it holds.
+    limit) is skipped, as is an empty one. Braces escaped by a backslash do not count. ``\boxed 4`` and a doubled
+    backslash are read, too, and ``\fbox{...}`` where there is no other box. One pass over the text, whatever it holds.
 
     Example:
         >>> LastBoxed()(r"first \boxed{1}, so \boxed{\frac{3}{4}}.")
@@ -169,19 +173,21 @@ class LastBoxed:
 
     def __call__(self, text: str) -> str | None:
         """Return what the last closed box holds."""
-        content_starts: list[int] = []  # of open braces; -1 for one that is no box
-        last_box = (-1, -1)
+        open_braces: list[tuple[int, int]] = []  # where the content starts, and of what: 0 no box, 1 fbox, 2 boxed
+        last = (0, -1, -1)
         for event in _BOXED_EVENTS.finditer(text):
             token = event.group()
-            if token == "{":
-                content_starts.append(-1)
-            elif token == "}":
-                start = content_starts.pop() if content_starts else -1
-                last_box = max(last_box, (start, event.start())) if start >= 0 else last_box
-            elif token.endswith("{") and token.startswith("\\boxed"):
-                content_starts.append(event.end())
-        start, end = last_box
-        return (text[start:end].strip() or None) if start >= 0 else None
+            if token == "}":
+                start, kind = open_braces.pop() if open_braces else (-1, 0)
+                last = max(last, (kind, start, event.start())) if text[start : event.start()].strip() else last
+            elif event["bare"] is not None:
+                last = max(last, (2, event.start("bare"), event.end()))
+            elif token.endswith("{") and token not in ("{", "\\{"):
+                open_braces.append((event.end(), 2 if "boxed" in token else 1))
+            elif token == "{":
+                open_braces.append((-1, 0))
+        kind, start, end = last
+        return text[start:end].strip() if kind else None
 
     def stating(self, answer: str) -> str:
         """Return an answer in a box."""

@@ -20,6 +20,7 @@ from ada_lightning.rewards.latex.quantifier import same_variable
 from ada_lightning.rewards.latex.reals import as_intervals
 from ada_lightning.rewards.latex.scalar import Scalars, read_value, same_tree
 from ada_lightning.rewards.latex.structure import Answer, readings
+from ada_lightning.rewards.latex.text import tidy
 from ada_lightning.rewards.latex.tolerance import Tolerance
 from ada_lightning.rewards.latex.wording import words
 
@@ -54,13 +55,10 @@ def same_answer(
         >>> same_answer(r"\frac{1}{2}", "0.5"), same_answer("579", "123+456")
         (True, False)
     """
-    several = letters(gold)
-    if several and several == letters(answer):
-        return True
-    if with_text := _CHOICE_WITH_TEXT.fullmatch(words(gold, fold=False).strip()):
-        if chosen(answer) == (with_text[1] or with_text[3]):
-            return True
-        gold = gold if is_choice(words(answer, fold=False)[:1]) else with_text[2] or with_text[4]
+    if (by_letter := _same_choice(words(tidy(gold), fold=False), tidy(answer))) is not None:
+        return by_letter
+    with_text = _CHOICE_WITH_TEXT.fullmatch(words(gold, fold=False).strip())
+    gold = with_text[2] or with_text[4] if with_text else gold
     gold, answer = same_variable(gold, answer)
     comparison = Comparison(tolerance, simplified=simplified)
     expected = readings(gold)[0]  # 1,234 is one number; as a list it has spaces
@@ -193,6 +191,18 @@ class Comparison:
                 return False
             del remaining[match]
         return True
+
+
+def _same_choice(gold: str, answer: str) -> bool | None:
+    """Compare letters of choices; None where the gold is none, or its text may stand for it."""
+    if several := letters(gold):
+        return True if several == letters(answer) else None
+    with_text = _CHOICE_WITH_TEXT.fullmatch(gold)
+    letter = (with_text[1] or with_text[3]) if with_text else gold
+    if not is_choice(letter):
+        return None
+    given = chosen(answer)
+    return given == letter if given or not with_text else None
 
 
 def _same_time(gold: Answer, answer: Answer) -> bool | None:

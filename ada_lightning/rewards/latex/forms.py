@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from ada_lightning.rewards.latex.cost import is_affordable, rational
-from ada_lightning.rewards.latex.tree import Tree, walk
+from ada_lightning.rewards.latex.tree import Tree
 
 _TRIGONOMETRIC = frozenset(("sin", "cos", "tan", "cot", "sec", "csc"))
 _INVERSE = frozenset(("arcsin", "arccos", "arctan"))
@@ -38,17 +38,23 @@ def is_another_form(gold: Tree, answer: Tree) -> bool:
         return False
     if any(given[name] and not expected[name] for name in ("logarithm", "e", "pi", "i")):
         return False
-    return _num_tasks(answer) <= _num_tasks(gold)
+    return num_tasks(answer) <= num_tasks(gold)
 
 
 def _families(tree: Tree) -> Counter[str]:
     """How many different irrational parts of each kind there are; a quotient of roots without a common factor is one."""
-    kernels = {_family(part): set[Tree]() for part in walk(tree)}
-    for part in walk(tree):
-        kernels[_family(part)].add(part)
-    found = Counter({name: len(parts) for name, parts in kernels.items() if name})
-    found["root"] -= sum(1 for part in walk(tree) if part[0] == "divide" and _is_reduced_quotient(part))
+    parts = set(_outside_of_logarithms(tree))
+    found = Counter(_family(part) for part in parts)
+    found["root"] -= sum(1 for part in parts if part[0] == "divide" and _is_reduced_quotient(part))
     return found
+
+
+def _outside_of_logarithms(tree: Tree) -> Iterator[Tree]:
+    """Parts of a tree, logarithms as wholes."""
+    yield tree
+    for part in tree[1:] if tree[0] not in _LOGARITHMS else ():
+        if isinstance(part, tuple):
+            yield from _outside_of_logarithms(part)
 
 
 def _family(part: Tree) -> str:
@@ -81,12 +87,12 @@ def _is_reduced_quotient(part: Tree) -> bool:
     return math.gcd(top, bottom) == 1
 
 
-def _num_tasks(tree: Tree) -> int:
+def num_tasks(tree: Tree) -> int:
     """Operations that anybody would carry out."""
     kind, parts = tree[0], [part for part in tree[1:] if isinstance(part, tuple)]
     if rational(tree) is not None:
         return int(not _is_plain(tree))
-    inside = sum(_num_tasks(part) for part in parts)
+    inside = sum(num_tasks(part) for part in parts)
     if kind == "add":
         return inside + _num_alike([_without_number(part) for part in _operands(kind, tree)])
     if kind == "multiply":

@@ -283,6 +283,8 @@ class _Reader:
         self.open_functions -= 1
         if power == _MINUS_ONE and name in ("sin", "cos", "tan"):
             return "arc" + name, argument
+        if base == ("constant", "e"):
+            name, base = "ln", None
         result: Tree = (name, argument) if base is None else (name, argument, base)
         return result if power is None else ("power", result, power)
 

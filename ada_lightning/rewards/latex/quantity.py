@@ -23,7 +23,7 @@ _ORDINAL = re.compile(r"([0-9]+)(?:st|nd|rd|th)(?![A-Za-z])\s*(.*)", re.DOTALL)
 _MONEY = re.compile(rf"(-?)\s*([{''.join(CURRENCIES)}])\s*(-?[0-9.].*)", re.DOTALL)
 _MONEY_AFTER = re.compile(rf"(.*[0-9])\s*([{''.join(CURRENCIES)}])", re.DOTALL)
 _BASES = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "eleven": 11,
     "twelve": 12, "sixteen": 16,
 }  # fmt: skip
 _BASE = re.compile(

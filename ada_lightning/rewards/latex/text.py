@@ -55,7 +55,7 @@ _REPLACEMENTS = [
         (r"\\\\\s*\[\s*-?[0-9.]+\s*(?:pt|ex|em|mm|cm|in)\s*\]", r"\\\\"),  # room between rows
         (r"\\(?:textcolor|colorbox)\s*\{[a-zA-Z!0-9]*\}\s*" + _GROUP, r"\1"),
         (r"\\color\s*\{[a-zA-Z!0-9]*\}|\\color\s+[a-z]+(?![a-z])", ""),
-        (r"\\(?:underline|uline|fbox|framebox|boldsymbol|bm|bold|emph|mathsf|mathtt|texttt)\s*" + _GROUP, r"\1"),
+        (r"\\(?:underline|uline|boxed|fbox|framebox|boldsymbol|bm|bold|emph|mathsf|mathtt|texttt)\s*" + _GROUP, r"\1"),
         (r"\\sqrt ([0-9]+)(?![0-9{])", r"\\sqrt{\1}"),
         (r"\\not\s*(?:=|\\eq(?![a-zA-Z]))", r"\\ne "),
         (r"^\s*=(?![=<>])", ""),
@@ -105,6 +105,7 @@ _REPLACEMENTS = [
         (r"(?<![0-9.,/] )(?<![0-9.,/])[0-9]{1,3}(?: [0-9]{3})+(?! ?[0-9/])", lambda found: found[0].replace(" ", "")),
     )
 ]
+_TEXT_WITH_BRACES = re.compile(r"\\text\s*\{(?:[^{}]|\{[^{}]*\})*\}")
 _LAST_POINT = re.compile(r"(?<![.,;\\])[.,;]$")  # 0.33... is no 0.33
 _WRAPPERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 _DOLLAR = re.compile(r"(?<!\\)\$\$?")
@@ -129,7 +130,7 @@ def tidy(text: str) -> str:
         text = _unwrap(_LAST_POINT.sub("", text).strip())
     for pattern, replacement in _REPLACEMENTS:
         text = pattern.sub(replacement, text)
-    text = text.strip()
+    text = _TEXT_WITH_BRACES.sub(lambda found: re.sub(r"(?<=\^)\{([^{}]*)\}", r"\1", found[0]), text.strip())
     while (found := enclosed(text)) is not None and found[0] + found[2] == "{}":
         text = found[1]
     return text

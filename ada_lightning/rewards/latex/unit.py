@@ -92,7 +92,7 @@ def unit_name(text: str, *, any_word: bool = False) -> str | None:
     sides = re.sub(r"\b(?:per|an?|each)\b(?=.)", "/", text).split("/")
     names = [_product(side, any_word) for side in sides]
     known = [name for name in names if name is not None]
-    if len(known) != len(names) or not all(known[1:]) or any(word in text.lower().split() for word in ("per",)):
+    if len(known) != len(names) or not all(known[1:]):
         return None
     upper = [factor for factor in known[0] if not factor[1].startswith("-")]
     lower = [(name, power.lstrip("-")) for name, power in known[0] if power.startswith("-")]
