@@ -44,7 +44,8 @@ _SPELLINGS = [
 ]
 """What is written in several ways, and the one that :data:`_QUANTITY` reads."""
 _BOXED_EVENTS = re.compile(
-    r"\\{1,2}(?:boxed|fbox)\s*\{|\\{1,2}boxed\s+(?P<bare>-?[0-9][0-9.,/]*[0-9]|-?[0-9]|[A-Za-z])(?![\w{])|\\.|[{}]", re.DOTALL
+    r"\\{1,2}(?:boxed|fbox)\s*\{|\\{1,2}boxed\s+(?P<bare>-?[0-9][0-9.,/]*[0-9]|-?[0-9]|[A-Za-z])(?![\w{])|\\.|[{}]",
+    re.DOTALL,
 )
 
 

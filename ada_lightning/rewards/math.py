@@ -10,7 +10,7 @@ from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import LastBoxed
 from ada_lightning.rewards.latex.choice import letters
 from ada_lightning.rewards.latex.clock import read_time
-from ada_lightning.rewards.latex.compare import same_answer
+from ada_lightning.rewards.latex.compare import same_answer, value_of
 from ada_lightning.rewards.latex.compound import read_compound
 from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.quantity import is_quotient, read_number, read_quantity
@@ -147,7 +147,7 @@ class MathReward:
                 f"its answer {shown} has {len(gold)} characters and brackets {depth(gold)} deep, more than "
                 f"max_answer_chars = {self.max_answer_chars} or {MAX_DEPTH}; grade it by a function of your own"
             )
-        expected = as_intervals(readings(same_variable(gold, "")[0])[0], is_gold=True)
+        expected = as_intervals(readings(same_variable(value_of(gold), "")[0])[0], is_gold=True)
         for value in _values(expected) if not letters(gold) else ():
             try:
                 _check_value(value)
@@ -193,7 +193,7 @@ def _values(answer: Answer) -> Iterator[str]:
 
 
 def _check_value(text: str) -> None:
-    if is_prose(text) or read_time(text) is not None or read_compound(text) is not None:
+    if text == r"\ldots" or is_prose(text) or read_time(text) is not None or read_compound(text) is not None:
         return
     statement = read_statement(text)
     sides = (statement.value,) if statement is not None and not statement.others else split(text, frozenset("="))

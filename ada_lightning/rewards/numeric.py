@@ -82,7 +82,9 @@ def _constant(quantity: Quantity) -> Fraction | None:
         tree = read(quantity.value)
     except UnreadableError:
         return None
-    return decimal_value(tree) if not has_symbol(tree) and is_another_form(tree, tree) and num_tasks(tree) == 0 else None
+    return (
+        decimal_value(tree) if not has_symbol(tree) and is_another_form(tree, tree) and num_tasks(tree) == 0 else None
+    )
 
 
 class NumericReward:

@@ -13,11 +13,11 @@ _VULGAR = {
 _GREEK = dict(
     zip(
         "\u03b1\u03b2\u03b3\u03b4\u03b5\u03f5\u03b6\u03b7\u03b8\u03b9\u03ba\u03bb\u03bc\u00b5\u03bd\u03be\u03c0\u03c1\u03c3\u03c4\u03c5\u03c6"
-        "\u03d5\u03c7\u03c8\u03c9\u0393\u0394\u0398\u039b\u039e\u03a0\u03a3\u03a6\u03a8\u03a9\u2126\u2113\u210f",
+        "\u03d5\u03c7\u03c8\u03c9\u0393\u0394\u0398\u039b\u039e\u03a0\u03a3\u03a6\u03a8\u03a9\u2126\u2113\u210f\u0127",
         (
             *"alpha beta gamma delta varepsilon epsilon zeta eta theta iota kappa lambda mu mu nu xi pi rho sigma".split(),
             *"tau upsilon varphi phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega Omega".split(),
-            "ell", "hbar",
+            "ell", "hbar", "hbar",
         ),
         strict=True,
     )

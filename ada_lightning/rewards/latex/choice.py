@@ -14,14 +14,18 @@ _SECOND_THOUGHT = re.compile(
 _ABOUT_CHOICES = re.compile(
     r"(?:(?:none|all|both|neither|either|any|only|not)\s+(?:of\s+)?)?(?:the above|these|them|the following)"
     r"|(?:none|all|both|neither|either|only)?\s*(?:of\s+)?\(?[A-J]\)?(?:(?:\s*,\s*|\s+(?:and|or|nor)\s+)\(?[A-J]\)?)+(?:\s+only)?"
-    r"|(?:no|yes)(?:[ ,].*)?|.*\bcannot be determined\b.*|not enough information|no (?:solution|change|effect)s?",
+    r"|no|yes|(?:it )?cannot be determined|not enough information|no (?:solution|change|effect)s?",
     re.IGNORECASE,
 )
 """Texts of choices that speak of other choices, or deny, as a whole."""
-_BEFORE = r"(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is|\s*:)?\s*|(?:\u9009\u9879?|\u6545\u9009)\s*:?\s*)?"
-_ONE = re.compile(
-    rf"(?i:{_BEFORE})[(\[<\"]?([A-Ja-j])[)\]>\"]?(?:[).:,\]]+\s*(?P<text>.*)|(?:\s+-)?\s+(?P<math>[-+$\\0-9].*))?", re.DOTALL
+_BEFORE = (
+    r"(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is|\s*:)?\s*|(?:\u9009\u9879?|\u6545\u9009)\s*:?\s*)?"
 )
+_ONE = re.compile(
+    rf"(?i:{_BEFORE})[(\[<\"]?([A-Ja-j])[)\]>\"]?(?:[).:,\]]+\s*(?P<text>.*)|(?:\s+-)?\s+(?P<math>[-+$\\0-9].*))?",
+    re.DOTALL,
+)
+_WITH_TEXT = re.compile(r"\(([A-J])\)\s*(.+)|([A-J])[.)]\s+(.+)", re.DOTALL)
 _SEVERAL = re.compile(
     rf"(?i:{_BEFORE.replace('option|choice|answer', 'options?|choices?|answers?').replace(chr(92) + 's+is', chr(92) + 's+(?:is|are)')})"
     r"\(?([A-J])\)?((?:(?:\s*[,;&/+]\s*(?:and\s+)?|\s+and\s+|\s*)\(?[A-J]\)?)+)\.?"
@@ -31,6 +35,17 @@ _SEVERAL = re.compile(
 def is_choice(text: str) -> bool:
     """Whether a gold answer is one letter from A to J."""
     return len(text) == 1 and "A" <= text <= "J"
+
+
+def with_text(gold: str) -> tuple[str, str] | None:
+    """Cut a gold answer such as ``(C) 25`` into the letter and its text; None for any other.
+
+    Example:
+        >>> with_text("(C) 25"), with_text("C")
+        (('C', '25'), None)
+    """
+    found = _WITH_TEXT.fullmatch(words(gold, fold=False))
+    return None if found is None else (found[1] or found[3], found[2] or found[4])
 
 
 def chosen(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from ada_lightning.rewards.latex.choice import chosen, is_choice, letters
+from ada_lightning.rewards.latex.choice import chosen, is_choice, letters, with_text
 from ada_lightning.rewards.latex.clock import read_time, same_time
 from ada_lightning.rewards.latex.compound import read_compound
 from ada_lightning.rewards.latex.cpu_budget import CpuBudget
@@ -22,13 +22,14 @@ from ada_lightning.rewards.latex.scalar import Scalars, read_value, same_tree
 from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import tidy
 from ada_lightning.rewards.latex.tolerance import Tolerance
-from ada_lightning.rewards.latex.wording import words
+from ada_lightning.rewards.latex.wording import is_prose, words
 
 MAX_CPU_S = 0.4
 """Seconds that one answer may compute, far more than what people write down takes (milliseconds)."""
 _MAX_PAIRS = 200
 """Comparisons of parts, so that two lists of equal length cannot ask for thousands."""
-_CHOICE_WITH_TEXT = re.compile(r"\(([A-J])\)\s*(.+)|([A-J])[.)]\s+(.+)", re.DOTALL)
+_AMOUNT = re.compile(r"[0-9]\s*(?:\\text\s*\{\s*)?[A-Za-z]{1,4}(?![A-Za-z])")
+"""A number with what may be a unit, whose case counts."""
 _REGION = re.compile(r"[<>]|\\(?:[lg]e|ne|setminus|backslash)(?![a-zA-Z])|\\mathbb\{R\}")
 _INTERVALS = frozenset(("()", "(]", "[)", "[]", "union", "set"))
 
@@ -55,10 +56,11 @@ def same_answer(
         >>> same_answer(r"\frac{1}{2}", "0.5"), same_answer("579", "123+456")
         (True, False)
     """
-    if (by_letter := _same_choice(words(tidy(gold), fold=False), tidy(answer))) is not None:
+    if (by_letter := _same_choice(gold, tidy(answer))) is not None:
         return by_letter
-    with_text = _CHOICE_WITH_TEXT.fullmatch(words(gold, fold=False).strip())
-    gold = with_text[2] or with_text[4] if with_text else gold
+    gold = value_of(gold)
+    if is_prose(gold) and not _AMOUNT.search(gold) and words(tidy(gold)) == words(tidy(answer)):
+        return True
     gold, answer = same_variable(gold, answer)
     comparison = Comparison(tolerance, simplified=simplified)
     expected = readings(gold)[0]  # 1,234 is one number; as a list it has spaces
@@ -113,14 +115,20 @@ class Comparison:
             return self._one_has_parts(gold, answer)
         if {gold.kind, answer.kind} in ({"matrix", "()"}, {"matrix", "[]"}):
             gold, answer = (_as_vector(side) for side in (gold, answer))
-        gold, answer = (replace(side, items=_distinct(side.items)) if side.kind == "set" else side for side in (gold, answer))
+        gold, answer = (
+            replace(side, items=_distinct(side.items)) if side.kind == "set" else side for side in (gold, answer)
+        )
         if len(gold.items) != len(answer.items):
             return False
         kinds = {gold.kind, answer.kind}
         if kinds <= {"list", "set"} or kinds == {"union"}:
             return self._same_items(gold, answer)
-        if len(kinds) == 1 or (kinds == {"list", "()"} and _is_point(gold, answer)):
+        if len(kinds) == 1:
             return all(map(self.are_equal, gold.items, answer.items))
+        if kinds == {"list", "()"} and _is_point(gold, answer):
+            return all(
+                map(self.are_equal, *(_coordinates(side, other) for side, other in ((gold, answer), (answer, gold))))
+            )
         return False
 
     def _same_value(self, gold: Answer, answer: Answer) -> bool:
@@ -132,6 +140,8 @@ class Comparison:
             _distinct(side.items)[0] if side.kind == "set" and len(_distinct(side.items)) == 1 else side
             for side in (gold, answer)
         )
+        if "set" in (gold.kind, answer.kind):
+            return False
         if gold.items or answer.items:
             return gold.kind == answer.kind == "value" and self._same_value(gold, answer)
         return self.are_equal(gold, answer)
@@ -154,7 +164,12 @@ class Comparison:
             return False
         zero = ("number", Fraction(0), False)
         return zero not in (expected[0], given[0]) and all(
-            same_tree(("multiply", left, given[0]), ("multiply", right, expected[0]), self.scalars.tolerance, self.scalars.budget)
+            same_tree(
+                ("multiply", left, given[0]),
+                ("multiply", right, expected[0]),
+                self.scalars.tolerance,
+                self.scalars.budget,
+            )
             for left, right in zip(expected[1:], given[1:], strict=True)
         )
 
@@ -172,14 +187,18 @@ class Comparison:
 
     def _same_items(self, gold: Answer, answer: Answer) -> bool:
         """Compare without order, but where one side tells by names or units which value is which: 2, 1 is no x=1, y=2."""
-        if "or" in {gold.joint, answer.joint} and {gold.joint, answer.joint} != {"or"} and gold.items[0].kind == "words":
+        if (
+            "or" in {gold.joint, answer.joint}
+            and {gold.joint, answer.joint} != {"or"}
+            and gold.items[0].kind == "words"
+        ):
             return False  # Alice or Bob
         labels = [_labels(side.items, any_unit=side is gold) for side in (gold, answer)]
         are_told = [len(set(found)) == len(found) for found in labels]
         if any(are_told) and len(gold.items) > 1 and set(labels[0]) != set(labels[1]):
             is_set = {gold.kind, answer.kind} & {"set"}
             return not is_set and all(map(self.are_equal, gold.items, answer.items))
-        if any(item.key() == "..." for item in gold.items):
+        if any(item.key() == r"\ldots" for item in gold.items):
             return all(map(self.are_equal, gold.items, answer.items))
         return self._unordered(gold.items, answer.items)
 
@@ -193,16 +212,23 @@ class Comparison:
         return True
 
 
+def value_of(gold: str) -> str:
+    """Return what a gold answer says: of a choice with its text the text."""
+    found = with_text(tidy(gold))
+    return gold if found is None else found[1]
+
+
 def _same_choice(gold: str, answer: str) -> bool | None:
     """Compare letters of choices; None where the gold is none, or its text may stand for it."""
-    if several := letters(gold):
+    plain = words(tidy(gold), fold=False)
+    if several := letters(plain):
         return True if several == letters(answer) else None
-    with_text = _CHOICE_WITH_TEXT.fullmatch(gold)
-    letter = (with_text[1] or with_text[3]) if with_text else gold
+    found = with_text(plain)
+    letter = plain if found is None else found[0]
     if not is_choice(letter):
         return None
     given = chosen(answer)
-    return given == letter if given or not with_text else None
+    return given == letter if given or found is None else None
 
 
 def _same_time(gold: Answer, answer: Answer) -> bool | None:
@@ -226,7 +252,9 @@ def _is_time_alone(text: str) -> bool:
 
 
 def _is_region(answer: Answer) -> bool:
-    return answer.kind == "union" or (answer.kind in ("value", "list", "()") and _REGION.search(answer.text) is not None)
+    return answer.kind == "union" or (
+        answer.kind in ("value", "list", "()") and _REGION.search(answer.text) is not None
+    )
 
 
 def _as_fraction(answer: Answer) -> Answer:
@@ -271,6 +299,16 @@ def _is_point(gold: Answer, answer: Answer) -> bool:
     if names:
         return len(set(names)) == len(listed.items)
     return gold is not listed and _may_lack_brackets(gold)
+
+
+def _coordinates(answer: Answer, other: Answer) -> Sequence[Answer]:
+    """Parts of a point in the order of their names: that of the other side's name, else of the alphabet."""
+    names = [item.text.partition("=")[0].strip() for item in answer.items]
+    if answer.kind != "list" or not all("=" in item.text for item in answer.items):
+        return answer.items
+    order = other.name.strip("()").split(",") if "," in other.name else sorted(names)
+    by_name = dict(zip(names, answer.items, strict=True))
+    return [by_name[name] for name in order] if set(order) == set(names) else []
 
 
 def _may_lack_brackets(gold: Answer) -> bool:

@@ -14,7 +14,9 @@ _ABOUT = re.compile(
     r"(?=[-+$0-9\\.])",
     re.IGNORECASE,
 )
-_LABEL = re.compile(r"^((?:[^\W\d_]{3,}[^\W\d_ ]*(?: [^\W\d_]+)*|\\text\s*\{[^{}:]*[^\W\d_]{2}[^{}:]*\}))\s*:\s*(?=[^\s:=])")
+_LABEL = re.compile(
+    r"^((?:[^\W\d_]{3,}[^\W\d_ ]*(?: [^\W\d_]+)*|\\text\s*\{[^{}:]*[^\W\d_]{2}[^{}:]*\}))\s*:\s*(?=[^\s:=])"
+)
 _LABEL_IN_TEXT = re.compile(r"^\\text\s*\{([^{}:]*[^\W\d_]{2}[^{}:]*):\s*\}\s*(?=[^\s:=])")
 _DENIAL = re.compile(
     r"[<>\u2260\u2248~]|\\(?:not[a-z]*|neg?|neq|n[a-z]*eq|lnot|[lg]e|sim|simeq|cong|ll|gg|l?or|l?and|vee|wedge)(?![a-zA-Z])"

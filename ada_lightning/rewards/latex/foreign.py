@@ -19,10 +19,7 @@ manzana manzanas pomme pommes apfel äpfel; kilometer/hour 千米每小时 公�
 千米/小时
 """
 FOREIGN = {
-    word: name
-    for entry in _TABLE.replace("\n", " ").split(";")
-    for name, *words in [entry.split()]
-    for word in words
+    word: name for entry in _TABLE.replace("\n", " ").split(";") for name, *words in [entry.split()] for word in words
 }
 SCALES = {"\u767e": 10**2, "\u5343": 10**3, "\u4e07": 10**4, "\u842c": 10**4, "\u767e\u4e07": 10**6, "\u5343\u4e07": 10**7,
           "\u4ebf": 10**8, "\u5104": 10**8}  # fmt: skip

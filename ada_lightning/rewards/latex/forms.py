@@ -106,9 +106,12 @@ def num_tasks(tree: Tree) -> int:
     if kind == "power":
         exponent = rational(tree[2])
         is_whole = exponent is not None and exponent.denominator == 1 and abs(exponent) > 1
+        is_empty = exponent in (0, 1)
         base = rational(tree[1])
-        is_drawn = exponent is not None and base is not None and _root(abs(base), exponent.denominator) is not None
-        return inside + int(is_whole and parts[0][0] not in ("constant", *_LOGARITHMS)) + int(is_drawn)
+        is_drawn = (
+            exponent is not None and base is not None and base > 0 and _root(base, exponent.denominator) is not None
+        )
+        return inside + int(is_whole and parts[0][0] not in ("constant", *_LOGARITHMS)) + int(is_drawn or is_empty)
     return inside + int(_is_known(tree))
 
 
@@ -132,7 +135,8 @@ def _without_number(term: Tree) -> Tree:
     if rational(term) is not None:
         return ("number", Fraction(1), False)
     if term[0] == "multiply":
-        others = sorted((part for part in _operands("multiply", term) if rational(part) is None), key=repr)
+        others = [_without_number(part) for part in _operands("multiply", term) if rational(part) is None]
+        others.sort(key=repr)
         return others[0] if len(others) == 1 else ("multiply", *others)
     if term[0] == "divide" and rational(term[2]) is not None:
         return _without_number(term[1])

@@ -13,11 +13,14 @@ from ada_lightning.rewards.latex.unit import CURRENCIES, SCALES, is_bare_unit, i
 
 _MAX_UNIT_PARTS = 12
 _PIECE = re.compile(
-    r"\\text\s*\{[^{}]*\}|\^\s*(?:-?[0-9]|\{\s*-?[0-9]\s*\})|\\[a-zA-Z]+|[^\W\d_\u00b5]*[^\W\d_]+\.?|[0-9.,]+|\s+|.", re.DOTALL
+    r"\\text\s*\{[^{}]*\}|\^\s*(?:-?[0-9]|\{\s*-?[0-9]\s*\})|\\[a-zA-Z]+|[^\W\d_\u00b5]*[^\W\d_]+\.?|[0-9.,]+|\s+|.",
+    re.DOTALL,
 )
 _UNIT_PIECE = re.compile(r"\\text\s*\{[^{}]*\}|\^.*|\\(?:Omega|mu|cdot|times)|[^\W\d_]+\.?|¢|[\s()/-]+", re.DOTALL)
 _ENDS_VALUE = re.compile(r"(?:[0-9}\])!]|\\pi|\\infty|[0-9]\.)$")
-_IS_CONSTANT = re.compile(r"(?:\\(?:frac|sqrt|pi|times|cdot|div|overline|bar|dot)(?![a-zA-Z])|[-+0-9.,/:{}()\[\]^!\s])+")
+_IS_CONSTANT = re.compile(
+    r"(?:\\(?:frac|sqrt|pi|times|cdot|div|overline|bar|dot)(?![a-zA-Z])|(?<=[0-9])[eE](?=[-+]?[0-9])|[-+0-9.,/:{}()\[\]^!\s])+"
+)
 _AFTER_PI = re.compile(r"(?:m(?![a-zA-Z])|[^\W\d_]{2,}|\\)")
 _ORDINAL = re.compile(r"([0-9]+)(?:st|nd|rd|th)(?![A-Za-z])\s*(.*)", re.DOTALL)
 _MONEY = re.compile(rf"(-?)\s*([{''.join(CURRENCIES)}])\s*(-?[0-9.].*)", re.DOTALL)
@@ -117,7 +120,7 @@ def _with_unit(text: str, any_unit: bool) -> Quantity | None:
             name = unit_name(plain, any_word=any_unit and is_text)
             if name is not None:
                 return Quantity(value.strip(), name)
-        if any_unit and is_constant and is_counted(plain):
+        if any_unit and is_constant and (is_counted(plain) or plain.strip().startswith("(")):
             name = unit_name(plain, any_word=True)
             if name is not None:
                 return Quantity(value.strip(), name)

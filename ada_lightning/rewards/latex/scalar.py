@@ -73,17 +73,17 @@ class Scalars:
         ):
             return all(self._agrees(given, side) for side in answer.others)
         before = _with_unit_of(expected, answer.others[-1]) if answer.others else None
-        if before is None or not _is_rounding(before.value, given.value):
+        if before is None or not _is_rounding(before, given):
             return False  # 5/36 = 0.139
         return self._same_quantity(expected, before) and all(self._agrees(before, side) for side in answer.others[:-1])
 
     def _agrees(self, value: Quantity, side: str) -> bool:
         """Whether another side is equal to a value, identically, or a rounding of it, or of another unit."""
         other = read_quantity(side)
+        if _is_rounding(other, value) or _is_rounding(value, other):
+            return True
         if (other.unit and value.unit and other.unit != value.unit) or other.is_percent != value.is_percent:
             return read_number(other.value) is not None  # 1.5 hours = 90 minutes
-        if _is_rounding(other.value, value.value) or _is_rounding(value.value, other.value):
-            return True
         try:
             return same_tree(read_value(value.value), read_value(other.value), self.tolerance, self.budget)
         except UnreadableError:
@@ -173,17 +173,18 @@ def _amounts(gold: str, answer: str) -> tuple[Fraction, Fraction | None] | None:
     return amount, None if number is None else in_family(family, number[0], single.unit)
 
 
-def _is_rounding(exact: str, rounded: str) -> bool:
+def _is_rounding(exact: Quantity, rounded: Quantity) -> bool:
     """Whether a decimal is the other constant to its last digit, with two digits that count or more."""
-    found = read_number(rounded)
-    digits = re.sub(r"[^0-9]", "", rounded.partition(".")[2])
-    if found is None or not found[1] or "e" in rounded.lower() or len(rounded.strip("-0.")) < 2:  # noqa: PLR2004
+    found = read_number(rounded.value)
+    digits = re.sub(r"[^0-9]", "", rounded.value.partition(".")[2])
+    if found is None or not found[1] or "e" in rounded.value.lower() or len(rounded.value.strip("-0.")) < 2:  # noqa: PLR2004
         return False
     try:
-        value = decimal_value(read_value(exact))
+        value = decimal_value(read_value(exact.value))
     except UnreadableError:
         return False
-    return value is not None and abs(value - found[0]) <= Fraction(51, 100) / 10 ** len(digits)
+    scale = 100 if rounded.is_percent and not exact.is_percent else 1
+    return value is not None and abs(value * scale - found[0]) <= Fraction(51, 100) / 10 ** len(digits)
 
 
 def _with_unit_of(gold: Quantity, text: str) -> Quantity:
@@ -209,7 +210,9 @@ def _constant_of(tree: Tree) -> str:
         tree = tree[3]
     terms = [part[1] for part in tree[1:] if part[0] == "symbol"] if tree[0] == "add" else []
     names = [name for name in terms if name in _CONSTANTS]
-    others = [part for part in tree[1:] if isinstance(part, tuple) and part[:2] != ("symbol", names[0])] if names else []
+    others = (
+        [part for part in tree[1:] if isinstance(part, tuple) and part[:2] != ("symbol", names[0])] if names else []
+    )
     return names[0] if len(names) == 1 and not any(names[0] in symbols(part) for part in others) else ""
 
 

@@ -33,6 +33,7 @@ _RESIDUE = re.compile(
     r"|(?P<bare>[0-9A-Za-z]))|\(\s*(?:\\text\s*\{\s*)?\\?(?:mod|bmod)(?:\s*\})?\s*(?P<bracketed>[0-9A-Za-z]+)\s*\)"
     r"|\\b?mod(?![A-Za-z])\s*\{?\s*(?P<plain>[0-9A-Za-z]+)\s*\}?)"
 )
+_RELATION = re.compile(r"[<>]|\\(?:[lg]e|ne)(?![a-zA-Z])")
 _DOTS = re.compile(r"\\(?:l|c)?dots(?:[cbmo])?(?![A-Za-z])|\.\.\.")
 MAX_ITEMS = 64
 _MAX_LEVELS = 6
@@ -61,9 +62,11 @@ class Answer:
             return words(self.text)
         if self.items:
             keys = [item.key() for item in self.items]
-            if self.kind in ("list", "set", "union"):
+            if self.kind in ("list", "set", "union") and r"\ldots" not in keys:
                 keys.sort()
-            joint = "or" if self.items[0].kind == "words" and self.joint == "or" else ""
+            has_meaning = self.kind == "list" and (self.items[0].kind == "words" or _RELATION.search(self.text))
+            joint = self.joint.replace("and", "" if self.items[0].kind == "words" else "and") if has_meaning else ""
+            joint = joint.replace(",", "")
             return f"{'' if self.kind in ('list', 'set') else self.kind}{joint}[{'; '.join(keys)}]"
         return re.sub(r"\s+(?![0-9])|(?<![0-9])\s+", "", self.text)  # 3 3/4 is not 33/4
 
@@ -83,8 +86,10 @@ def read_answer(text: str, *, commas_group_digits: bool = True) -> Answer:
     if is_words(tidied):
         return _words(tidied)
     tidied = _OR.sub(r"\\OR ", _AND.sub(r"\\AND ", tidied))
-    if re.search(r"[<>]|\\[lg]e(?![a-zA-Z])", tidied):
-        tidied = re.sub(r"\\(?:land|wedge)(?![a-zA-Z])", r"\\AND ", re.sub(r"\\(?:lor|vee)(?![a-zA-Z])", r"\\OR ", tidied))
+    if _RELATION.search(tidied):
+        tidied = re.sub(
+            r"\\(?:land|wedge)(?![a-zA-Z])", r"\\AND ", re.sub(r"\\(?:lor|vee)(?![a-zA-Z])", r"\\OR ", tidied)
+        )
     if commas_group_digits:
         tidied = _group_digits(tidied)
     return read_part(tidied)
@@ -131,7 +136,9 @@ def _named(text: str, level: int) -> Answer | None:
     if len(sides) == 2 and all(sides):  # noqa: PLR2004
         parts = split(sides[0], frozenset(":"))
         value = _read(sides[1], level + 1) if all(map(is_name, parts)) else Answer("value", "")
-        if value.kind == "residue" or (value.items and value.kind not in ("list", "words")):  # of a list it is the first part's
+        if value.kind == "residue" or (
+            value.items and value.kind not in ("list", "words")
+        ):  # of a list it is the first part's
             return replace(value, name=plain_name(sides[0]))
     found = _POINT_NAME.match(text)
     if found is not None and (brackets := enclosed(text[found.end() :])) is not None and "|" not in text:
@@ -145,7 +152,9 @@ def _listed(text: str, level: int) -> Answer | None:
     parts = [part for part in split(text, frozenset(_SEPARATORS)) if part]
     if not 1 < len(parts) <= MAX_ITEMS:
         return None
-    joints = {name for sign, name in _SEPARATORS.items() if sign[0] == "\\" and len(split(text, frozenset((sign,)))) > 1}
+    joints = {
+        name for sign, name in _SEPARATORS.items() if sign[0] == "\\" and len(split(text, frozenset((sign,)))) > 1
+    }
     if all(map(is_roman, parts)) and any(len(part) > 1 for part in parts):
         items: tuple[Answer, ...] = tuple(Answer("words", part) for part in parts)
     else:
@@ -163,7 +172,9 @@ def _bracketed(text: str, level: int) -> Answer | None:
         return None
     opening, content, closing = found
     parts = [part for part in split(content, _COMMA) if part]
-    is_builder = re.search(r"\||(?<!:):(?!:)", content) is not None and re.search(r"[<>]|\\(?:[lg]e|in|ne)(?![a-z])", content)
+    is_builder = re.search(r"\||(?<!:):(?!:)", content) is not None and re.search(
+        r"[<>]|\\(?:[lg]e|in|ne)(?![a-z])", content
+    )
     if opening == r"\{" and closing == r"\}" and parts and len(parts) <= MAX_ITEMS and not is_builder:
         return Answer("set", text, _flat(_read(part, level + 1) for part in parts))
     if opening + closing == "{}" or (len(parts) == 1 and opening + closing == "()"):
@@ -216,7 +227,7 @@ def _words(text: str) -> Answer:
 
 def _value(text: str) -> Answer:
     if _DOTS.fullmatch(text):
-        return Answer("words", "...")
+        return Answer("value", r"\ldots")
     if not is_words(text):
         return Answer("value", text)
     plain = words(text, fold=False)

@@ -64,8 +64,10 @@ def _same_by_values(gold: Tree, answer: Tree, tolerance: Tolerance) -> bool:
     if {"relation", "and"} & {gold[0], answer[0]}:
         return _same_relations(_relations(gold), _relations(answer))
     if has_symbol(gold) or has_symbol(answer):
-        return all(first == second for first, second in _at_points(gold, answer)) if _is_exact(gold, answer) else _agree(
-            gold, answer
+        return (
+            all(first == second for first, second in _at_points(gold, answer))
+            if _is_exact(gold, answer)
+            else _agree(gold, answer)
         )
     return _same_constant(gold, answer, tolerance)
 
@@ -261,7 +263,12 @@ def linear(tree: Tree) -> tuple[str, Fraction, Fraction] | None:
         ('x', Fraction(2, 1), Fraction(-1, 1))
     """
     names = symbols(tree)
-    if len(names) != 1 or not _is_exact(tree) or not is_affordable(tree) or any(part[0] == "abs" for part in walk(tree)):
+    if (
+        len(names) != 1
+        or not _is_exact(tree)
+        or not is_affordable(tree)
+        or any(part[0] == "abs" for part in walk(tree))
+    ):
         return None
     (name,) = names
     values = [rational(substitute(tree, {name: Fraction(x)})) for x in (0, 1, 2, 3, 1009)]

@@ -26,7 +26,10 @@ _REPLACEMENTS = [
         (r"\{\s*\\(?:rm|bf|it|sf|tt)\s+([A-Za-z][^{}\\]*)\}", r"\\text{\1}"),
         (rf"^(?i:\\text\s*\{{\s*(?:{_ANSWER_IS})\s*\}}|(?:{_ANSWER_IS}))\s*(?=\S)", ""),
         (rf"^(?i:\\text\s*\{{\s*(?:{_ANSWER_IS})\s*([^{{}}\s][^{{}}]*)\}})$", r"\\text{\1}"),
-        (r"\\(?:operatorname|mathop|mathrm|text)\s*\*?\s*\{\s*(sin|cos|tan|cot|sec|csc|ln|log|exp|arcsin|arccos|arctan)\s*\}", r"\\\1 "),
+        (
+            r"\\(?:operatorname|mathop|mathrm|text)\s*\*?\s*\{\s*(sin|cos|tan|cot|sec|csc|ln|log|exp|arcsin|arccos|arctan)\s*\}",
+            r"\\\1 ",
+        ),
         (r"\\(?:arc|a)(?:tg|tan)(?![a-z])", r"\\arctan "),
         (r"\\tg(?![a-z])", r"\\tan "),
         (r"\\ctg(?![a-z])", r"\\cot "),
@@ -61,7 +64,10 @@ _REPLACEMENTS = [
         (r"^\s*=(?![=<>])", ""),
         (r"(?<=\s)~=(?!~)", r"\\sim "),  # x~=~5 has spaces
         (r"(?<![=<>!~:/\\]):?==?(?![=<>!~/])", "="),
-        (rf"\\{_STYLES}(?![a-zA-Z])(?!\s*\{{)\.?|\\(?:left|right|[bB]igg?[lrm]?|[Ll]arge|LARGE|[hH]uge)(?![a-zA-Z])\.?", ""),
+        (
+            rf"\\{_STYLES}(?![a-zA-Z])(?!\s*\{{)\.?|\\(?:left|right|[bB]igg?[lrm]?|[Ll]arge|LARGE|[hH]uge)(?![a-zA-Z])\.?",
+            "",
+        ),
         (r"\\lbrace(?![a-zA-Z])", r"\\{"),
         (r"\\rbrace(?![a-zA-Z])", r"\\}"),
         (r"\\lbrack(?![a-zA-Z])", "["),
@@ -96,7 +102,7 @@ _REPLACEMENTS = [
         (r"\\\$", "$"),
         (r"\\frac\s*([0-9])\s*([0-9])", r"\\frac{\1}{\2}"),
         (r"\\frac\s*([0-9])\s*\{", r"\\frac{\1}{"),
-        (r"\\(sqrt)\s*([0-9a-zA-Z])", r"\\\1{\2}"),
+        (r"\\sqrt\s*(\[[^\[\]]*\])?\s*([0-9a-zA-Z])", r"\\sqrt\1{\2}"),
         (r"(?<![\\a-zA-Z])(?:infinity|inf)(?![a-zA-Z])", r"\\infty "),
         (r"(?<![\\a-zA-Z])(pi|sqrt|sin|cos|tan|ln|log|exp)(?![a-zA-Z])", r"\\\1 "),
         (r"\*\*", "^"),

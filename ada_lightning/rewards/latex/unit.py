@@ -20,7 +20,7 @@ _NAMES = {
     "cc": "centimeter^3", "ccm": "centimeter^3", "sqft": "foot^2", "amp": "ampere", "pcs": "piece", "pc": "piece", "yrs": "year",
     "mins": "minute", "secs": "second", "hrs": "hour", "wks": "week", "lbs": "pound", "rpm": "revolution/minute",
     "rev": "revolution", "kcal": "kilocalorie", "cal": "calorie", "mmhg": "mmHg", "torr": "torr", "psi": "psi", "hp": "horsepower",
-    "db": "decibel", "å": "angstrom", "angstrom": "angstrom", "amu": "dalton", "u": "dalton", "kb": "kilobyte", "mb": "megabyte",
+    "db": "decibel", "\u00e5": "angstrom", "angstrom": "angstrom", "amu": "dalton", "u": "dalton", "kb": "kilobyte", "mb": "megabyte",
     "gb": "gigabyte", "deg": "degree", "rad": "radian", "usd": "dollar", "buck": "dollar", "¢": "cent",
     "n": "newton", "j": "joule", "w": "watt", "v": "volt", "a": "ampere", "k": "kelvin", "c": "celsius",
     "f": "fahrenheit", "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz", "pa": "pascal",
@@ -28,7 +28,7 @@ _NAMES = {
     "mol": "mole",
 }
 """Abbreviations and other spellings, in lower case, singular."""
-_LETTERS = frozenset("mgshltLNJWVAKCFTHu\u00e5\u212b")
+_LETTERS = frozenset("mgshltLNJWVAKCFTHu\u00e5\u00c5\u212b")
 """Units of one letter, which differ by case: 5 k is no 5 K."""
 _LONG = frozenset(
     (
@@ -86,6 +86,7 @@ def unit_name(text: str, *, any_word: bool = False) -> str | None:
     text = re.sub(r"\s*\^\s*", "^", re.sub(r"[{}]", "", text.replace("\u03bc", "\u00b5")))
     text = re.sub(r"\\Omega(?![a-zA-Z])\s*", "ohm ", re.sub(r"\\mu(?![a-zA-Z])\s*", "\u00b5", text))
     text = re.sub(r"\bsq\.", "sq ", re.sub(r"\bcu\.", "cu ", text))
+    text = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", text)
     text = _IN_TOTAL.sub("total", re.sub(r"[()~\\\u00b7*]|(?<=[A-Za-z])\.|\.(?=[A-Za-z\s])|\bcdot\b", " ", text))
     if "," in text or ";" in text:
         return None
@@ -96,7 +97,11 @@ def unit_name(text: str, *, any_word: bool = False) -> str | None:
         return None
     upper = [factor for factor in known[0] if not factor[1].startswith("-")]
     lower = [(name, power.lstrip("-")) for name, power in known[0] if power.startswith("-")]
-    joined = [" ".join(_with_power(*factor) for factor in part) for part in (upper, lower, *known[1:]) if part or part is upper]
+    joined = [
+        " ".join(_with_power(*factor) for factor in part)
+        for part in (upper, lower, *known[1:])
+        if part or part is upper
+    ]
     return "/".join(joined)
 
 
@@ -115,7 +120,11 @@ def is_bare_unit(text: str, *, is_apart: bool = True) -> bool:
 def is_counted(text: str) -> bool:
     """Whether unknown words after a gold number can be what is counted: of three letters or more, and no numbers."""
     words = re.sub(r"[-()]", " ", text.lower()).split()
-    return bool(words) and (len(words[0]) > 2 or not words[0].isascii()) and not any(word in _ARITHMETIC or _is_part(word) for word in words)
+    return (
+        bool(words)
+        and (len(words[0]) > 2 or not words[0].isascii())
+        and not any(word in _ARITHMETIC or _is_part(word) for word in words)
+    )
 
 
 def _is_part(word: str) -> bool:

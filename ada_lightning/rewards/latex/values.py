@@ -53,7 +53,7 @@ class Evaluator:
             value = self._value(tree)
         except (ZeroDivisionError, ValueError) as error:
             raise UndefinedError from error
-        except (OverflowError, self.mp.NoConvergence) as error:
+        except (OverflowError, self.mp.mp.NoConvergence) as error:
             raise TooLargeError from error
         if not self.mp.isfinite(value):
             raise UndefinedError

@@ -90,8 +90,11 @@ def word_list(text: str) -> tuple[list[str], str] | None:
         ((['red', 'green', 'blue'], 'and'), None)
     """
     plain = words(text, fold=False)
-    joint = "or" if re.search(r"(?<![A-Za-z])or(?![A-Za-z])", plain) else "and"
-    parts = re.split(rf"\s*[,;]\s*(?:(?:and|or)\s+)?|\s+(?:and|or|&)\s+|(?<=[{CJK}])(?:\u548c|\u4e0e|\u6216|\u53ca)(?=[{CJK}])", plain)
+    joint = "or" if re.search(r"(?<![A-Za-z])or(?![A-Za-z])|\u6216", plain) else "and"
+    parts = re.split(
+        rf"\s*[,;]\s*(?:(?:and|or)\s+)?|\s+(?:and|or|&)\s+|(?<=[{CJK}])(?:\u548c|\u4e0e|\u6216|\u53ca)(?=[{CJK}])",
+        plain,
+    )
     parts = [part for part in parts if part]
     return (parts, joint) if len(parts) > 1 else None
 

@@ -71,7 +71,11 @@ def copied_equations(rng: random.Random) -> Judged:
     return rng.choice(
         [
             (f"x={a}", f"x+{b}={a + b}", 0.0),
-            (f"{a}", rng.choice(["2x={n}", "x+y={n}", "{n}=3x", "x^2+1={n}", "3+x={n}", "x^2+y^2={n}"]).format(n=a), 0.0),
+            (
+                f"{a}",
+                rng.choice(["2x={n}", "x+y={n}", "{n}=3x", "x^2+1={n}", "3+x={n}", "x^2+y^2={n}"]).format(n=a),
+                0.0,
+            ),
             ("0", f"x^2-{a * a}=0", 0.0),
             (f"x={a}, y={b}", f"{b}, {a}", float(a == b)),
             (f"x={a}", f"{b}x={a * b}", 0.0),

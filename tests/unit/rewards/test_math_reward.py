@@ -47,6 +47,8 @@ _FORMS = [
 ]
 PAIRS = [json.loads(line) for line in (Path(__file__).parent / "answer_pairs.jsonl").read_text().splitlines()]
 """Pairs of a gold answer and a given one, judged by hand; each line of the file says why."""
+KINDS = [json.loads(line) for line in (Path(__file__).parent / "answer_kinds.jsonl").read_text().splitlines()]
+"""Gold answers by the kind of answer, each with right and wrong ones beside it."""
 
 
 def verdict(gold, text, **arguments):
@@ -330,6 +332,16 @@ def test_known_disagreements_are_still_there_and_every_gold_answer_can_be_graded
     assert [pair for pair in PAIRS if "known" in pair and is_right(pair) is pair["equal"]] == []
     for pair in PAIRS:
         MathReward().check_prompt(Prompt("id", (), {"answer": pair["gold"]}))
+
+
+@pytest.mark.parametrize("case", KINDS, ids=lambda case: f"{case['kind']}: {case['gold']}"[:60])
+def test_kinds_of_answers_are_told_from_their_neighbours(case):
+    MathReward().check_prompt(Prompt("id", (), {"answer": case["gold"]}))
+    answers = case["right"] + case["wrong"]
+    start = time.process_time()
+    right = [answer for answer in answers if is_right({"gold": case["gold"], "answer": answer})]
+    assert time.process_time() - start < 0.5 * len(answers)
+    assert right == case["right"]
 
 
 def run(script):
