@@ -14,7 +14,7 @@ _SECOND_THOUGHT = re.compile(
 _ABOUT_CHOICES = re.compile(
     r"(?:(?:none|all|both|neither|either|any|only|not)\s+(?:of\s+)?)?(?:the above|these|them|the following)"
     r"|(?:none|all|both|neither|either|only)?\s*(?:of\s+)?\(?[A-J]\)?(?:(?:\s*,\s*|\s+(?:and|or|nor)\s+)\(?[A-J]\)?)+(?:\s+only)?"
-    r"|no|yes|(?:it )?cannot be determined|not enough information|no (?:solution|change|effect)s?",
+    r"|no|yes|[IVX]+(?:,?\s+(?:and\s+|or\s+)?[IVX]+)*(?:\s+only)?|(?:it )?cannot be determined|not enough information|no (?:solution|change|effect)s?",
     re.IGNORECASE,
 )
 """Texts of choices that speak of other choices, or deny, as a whole."""

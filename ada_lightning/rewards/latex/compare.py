@@ -22,7 +22,7 @@ from ada_lightning.rewards.latex.scalar import Scalars, read_value, same_tree
 from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import tidy
 from ada_lightning.rewards.latex.tolerance import Tolerance
-from ada_lightning.rewards.latex.wording import is_prose, words
+from ada_lightning.rewards.latex.wording import is_prose, is_words, words
 
 MAX_CPU_S = 0.4
 """Seconds that one answer may compute, far more than what people write down takes (milliseconds)."""
@@ -59,7 +59,8 @@ def same_answer(
     if (by_letter := _same_choice(gold, tidy(answer))) is not None:
         return by_letter
     gold = value_of(gold)
-    if is_prose(gold) and not _AMOUNT.search(gold) and words(tidy(gold)) == words(tidy(answer)):
+    is_text = is_prose(gold) or (is_words(tidy(gold)) and len(words(gold)) > 1)
+    if is_text and not _AMOUNT.search(gold) and words(tidy(gold)) == words(tidy(answer)):
         return True
     gold, answer = same_variable(gold, answer)
     comparison = Comparison(tolerance, simplified=simplified)

@@ -3,7 +3,7 @@ r"""How much of a constant is left to compute: ``123+456`` is a task, 579 its an
 from __future__ import annotations
 
 from ada_lightning.rewards.latex.cost import is_affordable, rational
-from ada_lightning.rewards.latex.forms import is_another_form, num_tasks
+from ada_lightning.rewards.latex.forms import has_other_functions, is_another_form, num_tasks
 from ada_lightning.rewards.latex.tree import Tree, symbols, walk
 
 _ARITHMETIC = frozenset(("add", "multiply", "divide", "power", "factorial", "binomial", "abs", "floor", "ceiling"))
@@ -60,8 +60,9 @@ def is_worked_out(gold: Tree, answer: Tree) -> bool:
             return False
         if not (is_affordable(gold) and is_affordable(answer)):
             return gold == answer
-        is_known = rational(gold) is None and num_tasks(answer) > num_tasks(gold)  # arctan 1 for pi/4
-        return (num_open(answer) <= num_open(gold) and not is_known) or is_another_form(gold, answer)
+        if rational(gold) is None and (has_other_functions(gold, answer) or num_tasks(answer) > num_tasks(gold)):
+            return False  # arctan 1 for pi/4
+        return num_open(answer) <= num_open(gold) or is_another_form(gold, answer)
     if not all(_is_solved(relation) for relation in expected):
         return bool(given) and symbols(answer) <= symbols(gold)
     return bool(given) and all(

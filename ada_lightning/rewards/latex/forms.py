@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from ada_lightning.rewards.latex.cost import is_affordable, rational
+from ada_lightning.rewards.latex.symbolic import decimal_value
 from ada_lightning.rewards.latex.tree import Tree
 
 _TRIGONOMETRIC = frozenset(("sin", "cos", "tan", "cot", "sec", "csc"))
 _INVERSE = frozenset(("arcsin", "arccos", "arctan"))
 _LOGARITHMS = frozenset(("ln", "log"))
 _MAX_FACTORED = 10**12
+_PI = Fraction(3141592653589793238462643383279502884197, 10**39)
 
 
 def is_another_form(gold: Tree, answer: Tree) -> bool:
@@ -39,6 +41,12 @@ def is_another_form(gold: Tree, answer: Tree) -> bool:
     if any(given[name] and not expected[name] for name in ("logarithm", "e", "pi", "i")):
         return False
     return num_tasks(answer) <= num_tasks(gold)
+
+
+def has_other_functions(gold: Tree, answer: Tree) -> bool:
+    r"""Whether an answer has functions of a kind that its gold has not: ``\cos 15^\circ`` for its value."""
+    expected, given = _families(gold), _families(answer)
+    return any(given[name] and not expected[name] for name in ("angle", "inverse", "logarithm"))
 
 
 def _families(tree: Tree) -> Counter[str]:
@@ -119,6 +127,8 @@ def _is_plain(tree: Tree) -> bool:
     """Whether a rational part is one number as people write it, an exponent among them."""
     if tree[0] == "number":
         return True
+    if tree[0] == "multiply" and len(tree) == 3 and tree[1][:2] == ("number", Fraction(-1)):  # noqa: PLR2004
+        return _is_plain(tree[2])
     return tree[0] == "divide" and all(part[0] == "number" for part in tree[1:])
 
 
@@ -176,7 +186,9 @@ def _is_known(tree: Tree) -> bool:
         turns = _times_pi(tree[1])
         return turns is not None and turns.denominator in (1, 2, 3, 4, 6)
     if kind in _INVERSE:
-        return rational(tree[1]) in (0, 1, -1, Fraction(1, 2), Fraction(-1, 2)) or tree[1][0] != "number"
+        angle = decimal_value(tree)
+        turns = None if angle is None else angle / _PI
+        return turns is not None and abs(turns - turns.limit_denominator(12)) < Fraction(1, 10**25)
     if kind in _LOGARITHMS:
         base = rational(tree[2]) if len(tree) > 2 else Fraction(10) if kind == "log" else None  # noqa: PLR2004
         value = rational(tree[1])

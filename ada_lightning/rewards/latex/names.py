@@ -36,7 +36,7 @@ _BIG = (
 )
 _DERIVATIVE = r"\\frac\s*\{\s*(?:d|\\partial)\s*[A-Za-z]?\s*\}\s*\{\s*(?:d|\\partial)\s*[A-Za-z]\s*\}"
 _AREA = r"\[\s*\\?(?:triangle)?\s*[A-Z]{3,6}\s*\]|\([A-Z]{3,6}\)"
-_SEVERAL = r"\(?\s*[A-Za-z](?:_\{?[A-Za-z0-9]+\}?)?(?:\s*,\s*[A-Za-z](?:_\{?[A-Za-z0-9]+\}?)?)+\s*\)?"
+_SEVERAL = rf"\(?\s*(?:[A-Za-z]|{_GREEK}){_SUBSCRIPT}?(?:\s*,\s*(?:[A-Za-z]|{_GREEK}){_SUBSCRIPT}?)+\s*\)?"
 _LETTER = r"[^\W\d_]"
 _TEXT = rf"\\text\s*\{{[^{{}}=<>0-9]*{_LETTER}[^{{}}=<>0-9]*\}}"
 _WORDS = rf"(?:{_LETTER}{{3,}}|[\u3400-\u9fff\u3040-\u30ff\uac00-\ud7af]{{1,12}})(?:['\s-]+{_LETTER}+)*(?:\s+[A-Z])?"

@@ -22,6 +22,10 @@ _IS_CONSTANT = re.compile(
     r"(?:\\(?:frac|sqrt|pi|times|cdot|div|overline|bar|dot)(?![a-zA-Z])|(?<=[0-9])[eE](?=[-+]?[0-9])|[-+0-9.,/:{}()\[\]^!\s])+"
 )
 _AFTER_PI = re.compile(r"(?:m(?![a-zA-Z])|[^\W\d_]{2,}|\\)")
+_UNIT_RATIO = re.compile(
+    r"(?<=[0-9}\])\s])\\frac\s*\{\s*(?:\\text\s*\{)?\s*(?P<top>[A-Za-z]+)\s*(?:\})?\s*\}\s*\{\s*(?:\\text\s*\{)?\s*"
+    r"(?P<bottom>[A-Za-z]+(?:\^[0-9]|\^\{[0-9]\})?)\s*(?:\})?\s*(?:\^\{?[0-9]\}?)?\s*\}$"
+)
 _ORDINAL = re.compile(r"([0-9]+)(?:st|nd|rd|th)(?![A-Za-z])\s*(.*)", re.DOTALL)
 _MONEY = re.compile(rf"(-?)\s*([{''.join(CURRENCIES)}])\s*(-?[0-9.].*)", re.DOTALL)
 _MONEY_AFTER = re.compile(rf"(.*[0-9])\s*([{''.join(CURRENCIES)}])", re.DOTALL)
@@ -80,7 +84,7 @@ def read_quantity(text: str, *, any_unit: bool = False) -> Quantity:
         text,
         re.DOTALL,
     ):
-        return Quantity(degrees[1], "degree" + degrees[2])
+        return Quantity(degrees[1], {"C": "celsius", "F": "fahrenheit"}.get(degrees[2], "degree"))
     if money := _MONEY.fullmatch(text):
         return _money(money[1] + money[3], CURRENCIES[money[2]]) or Quantity(text)
     if money := _MONEY_AFTER.fullmatch(text):
@@ -90,7 +94,9 @@ def read_quantity(text: str, *, any_unit: bool = False) -> Quantity:
         return Quantity(base["sign"] + base["digits"], f"base {number}") if number.isdigit() else Quantity(text)
     if (ordinal := _ORDINAL.fullmatch(text)) and (name := unit_name(ordinal[2], any_word=any_unit)) is not None:
         return Quantity(ordinal[1], name)
-    return _with_unit(text, any_unit) or Quantity(text)
+    text = _UNIT_RATIO.sub(lambda found: rf"\text{{{found['top']}/{found['bottom']}}}", text)
+    found = _with_unit(text, any_unit)
+    return Quantity(text) if found is None or found.unit.startswith("/") else found
 
 
 def _money(text: str, currency: str) -> Quantity | None:

@@ -17,6 +17,7 @@ from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_num
 from ada_lightning.rewards.latex.symbolic import are_equal, decimal_value
 from ada_lightning.rewards.latex.tolerance import EXACT, Tolerance
 from ada_lightning.rewards.latex.tree import Tree, renamed, symbols
+from ada_lightning.rewards.latex.unit import may_be_one
 from ada_lightning.rewards.latex.wording import is_prose, words
 
 _CONSTANTS = frozenset(("C", "c", "K", "k", "C_1", "c_1", "C_0", "const", "constant"))
@@ -102,7 +103,7 @@ class Scalars:
         if gold.unit.startswith("base "):
             is_base = answer.unit in ("", gold.unit) and not answer.is_percent
             return is_base and gold.value.lstrip("0") == answer.value.lstrip("0").replace(" ", "")
-        if gold.unit and answer.unit and gold.unit != answer.unit:
+        if not may_be_one(gold.unit, answer.unit):
             return False
         if answer.unit.startswith("base ") and answer.unit != "base 10":
             return False  # 101_2 is no 101

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ada_lightning.rewards.latex.clock import read_time
 from ada_lightning.rewards.latex.matrices import MATRIX, cells_of
 from ada_lightning.rewards.latex.names import is_name, plain_name
 from ada_lightning.rewards.latex.text import enclosed, split, tidy
@@ -33,6 +34,10 @@ _RESIDUE = re.compile(
     r"|(?P<bare>[0-9A-Za-z]))|\(\s*(?:\\text\s*\{\s*)?\\?(?:mod|bmod)(?:\s*\})?\s*(?P<bracketed>[0-9A-Za-z]+)\s*\)"
     r"|\\b?mod(?![A-Za-z])\s*\{?\s*(?P<plain>[0-9A-Za-z]+)\s*\}?)"
 )
+_CIRCLE = "[\u2460-\u2473]"
+_CIRCLED = re.compile(rf"{_CIRCLE}(?:\s*(?:,|and|\u548c|\u4e0e|\u53ca)?\s*{_CIRCLE})*")
+_TEXT_THEN_AND = re.compile(r"\\text\s*\{\s*([^{}]*\S)\s+(and|or)\s*\}")
+_ALL_WORDS = re.compile(r"(?:x is )?(?:all|any) real (?:numbers?|values?)(?: of x)?|all reals|\u5168\u4f53\u5b9e\u6570|\u4efb\u610f\u5b9e\u6570")
 _RELATION = re.compile(r"[<>]|\\(?:[lg]e|ne)(?![a-zA-Z])")
 _DOTS = re.compile(r"\\(?:l|c)?dots(?:[cbmo])?(?![A-Za-z])|\.\.\.")
 MAX_ITEMS = 64
@@ -67,7 +72,8 @@ class Answer:
             has_meaning = self.kind == "list" and (self.items[0].kind == "words" or _RELATION.search(self.text))
             joint = self.joint.replace("and", "" if self.items[0].kind == "words" else "and") if has_meaning else ""
             joint = joint.replace(",", "")
-            return f"{'' if self.kind in ('list', 'set') else self.kind}{joint}[{'; '.join(keys)}]"
+            name = f"{self.name}=" if self.name else ""
+            return f"{name}{'' if self.kind in ('list', 'set') else self.kind}{joint}[{'; '.join(keys)}]"
         return re.sub(r"\s+(?![0-9])|(?<![0-9])\s+", "", self.text)  # 3 3/4 is not 33/4
 
 
@@ -83,8 +89,12 @@ def read_answer(text: str, *, commas_group_digits: bool = True) -> Answer:
         ('set', '(]', 'list')
     """
     tidied = tidy(text)
+    if _CIRCLED.fullmatch(tidied):
+        items = tuple(Answer("words", sign) for sign in re.findall(_CIRCLE, tidied))
+        return Answer("list", tidied, items) if len(items) > 1 else items[0]
     if is_words(tidied):
         return _words(tidied)
+    tidied = _TEXT_THEN_AND.sub(r"\\text{\1} \2 ", tidied)
     tidied = _OR.sub(r"\\OR ", _AND.sub(r"\\AND ", tidied))
     if _RELATION.search(tidied):
         tidied = re.sub(
@@ -201,6 +211,8 @@ def _signs(text: str, level: int) -> Answer | None:
 
 def _ratio(text: str, level: int) -> Answer | None:
     """``2:3`` and ``2:3:4``."""
+    if (time := read_time(text)) is not None and time.is_told:
+        return None
     parts = split(text.replace("{:}", ":"), frozenset(":"))
     if len(parts) < 2 or not all(parts) or re.search(r"=|<|>|[A-Za-z]{3}", re.sub(r"\\[a-zA-Z]+", "", text)):  # noqa: PLR2004
         return None
@@ -219,6 +231,8 @@ def _residue(text: str) -> Answer | None:
 def _words(text: str) -> Answer:
     if is_nothing(text):
         return Answer("set", r"\emptyset")
+    if _ALL_WORDS.fullmatch(words(text)):
+        return _read(_ALL_REAL, 0)
     found = word_list(text)
     if found is not None:
         return Answer("list", text, tuple(Answer("words", part) for part in found[0][:MAX_ITEMS]), joint=found[1])

@@ -17,10 +17,16 @@ _ANSWER_IS = (
     r"(?:\s+is\s*:|\s+is(?![a-z])|\s*:)|(?:\u6545|\u6240\u4ee5)?\u7b54\u6848?(?:\u662f|\u4e3a|\u70ba)?\s*:?(?=\s*[^\s\u3400-\u9fff])"
 )
 """What may stand before an answer."""
+def _on_one_line(found: re.Match[str]) -> str:
+    return found[2].replace("&", " ")
+
+
 _REPLACEMENTS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\\tag\s*\*?\s*\{[^{}]*\}|\\(?:label|vphantom|hphantom|hspace|vspace|phantom)\s*\*?\s*\{[^{}]*\}", " "),
+        (r"\\begin\{(aligned|align\*?|equation\*?|gathered|gather\*?|split|displaymath|math|center)\}((?:(?!\\\\).)*)\\end\{\1\}", _on_one_line),
+        (r"\\(?:checkmark|blacksquare|square|qed|Box)(?![a-zA-Z])\s*$", ""),
         (r"(?:\\\\|\\newline|\\par)\s*$", ""),
         (r"^\s*(?:\\(?:therefore|Rightarrow|implies|Longrightarrow|to|because)(?![a-zA-Z])\s*)+", ""),
         (r"\{\s*\\(?:rm|bf|it|sf|tt)\s+([A-Za-z][^{}\\]*)\}", r"\\text{\1}"),

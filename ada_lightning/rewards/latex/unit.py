@@ -102,7 +102,21 @@ def unit_name(text: str, *, any_word: bool = False) -> str | None:
         for part in (upper, lower, *known[1:])
         if part or part is upper
     ]
-    return "/".join(joined)
+    return "/".join(joined).replace("degree celsius", "celsius").replace("degree fahrenheit", "fahrenheit")
+
+
+def may_be_one(first: str, second: str) -> bool:
+    """Whether two units are one, or one of them tells less: degrees of no scale, dollars for dollars a pound.
+
+    Example:
+        >>> may_be_one("degree", "celsius"), may_be_one("dollar", "dollar/pound"), may_be_one("meter", "meter/second")
+        (True, True, False)
+    """
+    less, more = sorted((first, second), key=len)
+    if first == second or not less:
+        return True
+    is_temperature = {first, second} in ({"degree", "celsius"}, {"degree", "fahrenheit"})
+    return is_temperature or (less in CURRENCIES.values() and more.startswith(f"{less}/"))
 
 
 def is_bare_unit(text: str, *, is_apart: bool = True) -> bool:
@@ -113,18 +127,20 @@ def is_bare_unit(text: str, *, is_apart: bool = True) -> bool:
         is_apart: there is a space before it: ``6 m`` are metres, ``6m`` is a product.
     """
     words = re.findall(r"[^\W\d_]+", _IN_TOTAL.sub("total", text))
+    if len(words) > 1 and all(len(word) > 2 and word[0].isupper() for word in words):  # noqa: PLR2004
+        return False  # 21 Jump Street
     is_long = len(words) == 0 or (len(words[0]) > 1 and words[0].lower() not in _NOT_BARE) or not words[0].isascii()
     return (is_apart or is_long or "/" in text) and unit_name(text) is not None
 
 
 def is_counted(text: str) -> bool:
     """Whether unknown words after a gold number can be what is counted: of three letters or more, and no numbers."""
-    words = re.sub(r"[-()]", " ", text.lower()).split()
-    return (
-        bool(words)
-        and (len(words[0]) > 2 or not words[0].isascii())
-        and not any(word in _ARITHMETIC or _is_part(word) for word in words)
-    )
+    words = re.sub(r"[-()]", " ", text).split()
+    if not words or not words[0].isalpha():
+        return False  # R^2
+    if words[0].isascii() and (len(words[0]) < 3 or words[0][0].isupper()):  # noqa: PLR2004
+        return False  # variables, and titles: 21 Jump Street
+    return not any(word.lower() in _ARITHMETIC or _is_part(word.lower()) for word in words)
 
 
 def _is_part(word: str) -> bool:

@@ -11,6 +11,8 @@ _WORDS = re.compile(rf"(?:\\text\s*\{{[^{{}}0-9]*\}}|{_LETTER}|[\s.,;:'\"!?()&-]
 _LONG_WORD = re.compile(rf"(?<![\\a-zA-Z]){_LETTER}{{3,}}|[{CJK}]")
 _ORDINAL = re.compile(r"(?<=[0-9])\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b\s*\}?")
 _ROMAN = re.compile(r"(?:I{1,3}|IV|VI{0,3}|IX|XI{0,3})")
+_ABBREVIATION = re.compile(r"(?:[A-Z]\.\s?)+[A-Z]\.?")
+_CODE = re.compile(r"(?:[A-Za-z]+[0-9]+\s+\w+|\w+\s+[A-Za-z]+[0-9]+|(?:the\s+)?[0-9]{4}s)")
 _NOTHING = re.compile(
     r"(?:there (?:is|are) )?no (?:real |such |integer |valid |possible )?(?:solutions?|roots?|values?)(?: exists?)?"
     r"|(?:the )?empty set|\u65e0(?:\u5b9e\u6570)?\u89e3|\u7a7a\u96c6"
@@ -35,7 +37,8 @@ def words(text: str, *, fold: bool = True) -> str:
     plain = unicodedata.normalize("NFC", _ORDINAL.sub("", plain)).casefold().replace('"', "")
     plain = re.sub(rf"(?<={_LETTER})\s*-\s*(?={_LETTER})", " ", plain)
     plain = re.sub(r"\s*([,;:])\s*", r"\1 ", plain)
-    return re.sub(r"^(?:the|an?)\s+(?=[^\W\d_]{1,})", "", plain)
+    plain = re.sub(r"\b(?:[^\W\d_]\.){2,}|\b(?:[^\W\d_]\.)+[^\W\d_]\b", lambda found: found[0].replace(".", ""), plain)
+    return re.sub(r"^(?:the|an?)\s+(?=\w)", "", plain)
 
 
 def is_words(text: str) -> bool:
@@ -53,6 +56,7 @@ def is_words(text: str) -> bool:
     return (
         r"\text" in text
         or plain == "no"
+        or _ABBREVIATION.fullmatch(text.strip()) is not None
         or len(plain) == 1
         or re.search(rf"{_LETTER}{{3}}|[{CJK}]|[^\x00-\x7f]{{2}}", plain) is not None
     )
@@ -66,7 +70,8 @@ def is_prose(text: str) -> bool:
         (True, False, False)
     """
     plain = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
-    return _LONG_WORD.search(re.sub(r"\\[a-zA-Z]+", " ", plain)) is not None and r"\\" not in text
+    is_code = _CODE.fullmatch(plain.strip()) is not None
+    return (is_code or _LONG_WORD.search(re.sub(r"\\[a-zA-Z]+", " ", plain)) is not None) and r"\\" not in text
 
 
 def is_nothing(text: str) -> bool:
