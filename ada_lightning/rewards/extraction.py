@@ -28,7 +28,10 @@ _RATIO = r"\s?/\s?[0-9]{1,40}(?![0-9]|\.[0-9]|\s?/)"
 _WHOLE = rf"(?:{_SIGN})?(?<![\w.^])[0-9]{{1,40}}"
 _MIXED = rf"{_WHOLE}(?:\s*\\[dt]?frac\s*\{{[0-9]{{1,40}}\}}\s*\{{[0-9]{{1,40}}\}}|\s[0-9]{{1,40}}{_RATIO})"
 _POWER = r"(?:\s*\\times\s*10)?\s?\^\s?(?:\{\s?[-+]?[0-9]{1,40}\s?\}|[-+]?[0-9]{1,40})"
-_SCALE = r"(?:(?:\s|-)?(?:hundred|thousand|million|billion|trillion|dozen|score|gross)\b(?!-)|[kK]\b|(?:M|B|mn|bn|mln|\u4e07|\u5104|\u4ebf)\b)?"
+_SCALE = (
+    r"(?:(?:\s|-)?(?:hundred|thousand|million|billion|trillion|dozen|score|gross)\b(?!-)|[kK]\b"
+    r"|(?:M|B|mn|bn|mln|\u4e07|\u5104|\u4ebf)\b)?"
+)
 """Words that make another number: 12.5 million is no 12.5."""
 _QUANTITY = re.compile(
     rf"(?:{_MIXED}|{_FRACTION}|{_RECURRING}|{_NUMBER.pattern}(?:{_RATIO}|{_POWER})?)(?:{_SCALE}){_PER_CENT}"

@@ -13,14 +13,14 @@ from ada_lightning.rewards.latex.clock import read_time
 from ada_lightning.rewards.latex.compare import same_answer, value_of
 from ada_lightning.rewards.latex.compound import read_compound
 from ada_lightning.rewards.latex.equation import read_statement
-from ada_lightning.rewards.latex.quantity import is_quotient, read_number, read_quantity
+from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 from ada_lightning.rewards.latex.quantifier import same_variable
+from ada_lightning.rewards.latex.quantity import is_quotient, read_number, read_quantity
 from ada_lightning.rewards.latex.reals import as_intervals
 from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import depth, split
 from ada_lightning.rewards.latex.tolerance import Tolerance
 from ada_lightning.rewards.latex.wording import is_prose
-from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 
 _MAX_SHOWN_CHARS = 200
 _AFTER_COMMA = re.compile(r"(?<=,)\s+")
@@ -30,8 +30,9 @@ class MathReward:
     r"""1.0 where the extracted answer equals ``reference["answer"]`` as mathematics, else 0.0.
 
     From cheap to costly: equal text in one way of writing; equal numbers, exactly; equal parts of lists, sets, points,
-    intervals and matrices; equal expressions, read by a grammar of our own (:mod:`~ada_lightning.rewards.latex.tree`)
-    and compared exactly, by 40 digits, or, with variables, by math-verify. Text of a model is never evaluated as code.
+    intervals, ratios and matrices; equal expressions, read by a grammar of our own
+    (:mod:`~ada_lightning.rewards.latex.grammar`) and compared exactly, by 50 digits and more, or, with variables, at
+    random points (:mod:`~ada_lightning.rewards.latex.symbolic`). Text of a model is never evaluated as code.
 
     - **Several boxes**: the last closed one counts. No box: 0.
     - **Decimals**: a number with a decimal point may differ by ``decimal_tolerance * min(1, |gold|)``: 0.333333 is 1/3,
@@ -39,32 +40,37 @@ class MathReward:
     - **Worked out** (``simplified``): where the gold is a number the answer is one: an integer, decimal, ratio (6/8 is
       3/4, but no integer is a ratio: not 84/2), mixed or recurring number, or a multiple of a power of ten. So the
       question copied as the answer is wrong: ``123+456``, ``5!``, ``2^{10}``, ``\sqrt{16}``, ``3 dozen``. Where the
-      gold is another constant (``3\sqrt{2}``, ``9\pi``, ``2^{10}``), no more roots, functions and operations on numbers
-      than it has: ``\sqrt{18}``, not ``\sqrt{8}+\sqrt{2}``; where it is solved, a solution: ``x = 5``, not ``2x = 10``.
+      gold is another constant (``3\sqrt{2}``, ``9\pi``, ``1-\frac1e``), one that is as simple: ``\sqrt{18}`` and
+      ``\frac{e-1}{e}``, not ``\sqrt{8}+\sqrt{2}``; where it is solved, a solution: ``x = 5``, not ``2x = 10``.
       Where it has variables otherwise, no others than those; there ``2x+x`` is still ``3x``, as the gold does not
       tell whether to expand or to factor.
     - **Units**, currency, degrees and the base of the gold may lack on one side; where both have one they must agree,
-      and nothing is converted: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``. What is counted is a unit, too: ``18
-      eggs`` = 18. Known are the words of :mod:`~ada_lightning.rewards.latex.unit` and
-      :mod:`~ada_lightning.rewards.latex.counted`, and the gold's; others make another answer: ``18 squared``, ``18
-      maybe nineteen``. Words for large numbers count: ``5 \text{ million}`` = 5000000.
+      and nothing is converted but amounts of two units: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``. Letters of a
+      unit stand apart: ``6 m`` = 6, and ``6m`` is a product. What is counted is a unit, too: ``18 eggs`` = 18. Known
+      are the words of :mod:`~ada_lightning.rewards.latex.unit` and :mod:`~ada_lightning.rewards.latex.counted`, and the
+      gold's; others make another answer: ``18 squared``, ``18 maybe nineteen``. Words for large numbers count: ``5
+      \text{ million}`` = 5000000.
     - **Per cent**: 50% = 0.5. Where one side has no sign it may also be meant: 50% = 50, as in the data set MATH and
       math-verify; but for a gold of at most 1 without a sign 0.5% is not 0.5. Without any sign 50 is not 0.5.
-    - **Several values**: without brackets or in braces they are unordered, ``\pm`` stands for two. Points and intervals
-      are ordered, their brackets must agree; a point may lack them where it can be no interval: ``2,1`` = (2,1), and
-      not ``1,2`` = (1,2). Matrices compare cell by cell.
-    - **Equations**: ``x = 5`` = ``5 = x`` = 5 and ``(x,y) = (1,2)`` = (1,2) on either side; where both name something
-      the names must agree, and so must all numbers that the answer says are equal (``41 = 42`` is none). ``x > 3`` is
-      the interval beyond 3, ``x < 1`` or ``x > 3`` the union.
-    - **Words**: without case; a gold of one capital letter A-J is a choice: ``(B)``, ``b``, ``B. 12``, without a second
-      choice or thought (``B. Wait, it is C``). ``10:30`` is a time, and no ratio.
+    - **Several values**: without brackets or in braces they are unordered, unless names or units tell which is which
+      (``x=1, y=2`` is no ``2, 1``); ``\pm`` stands for two. Points and intervals are ordered, their brackets must
+      agree; a point may lack them where it can be no interval: ``2,1`` = (2,1), and not ``1,2`` = (1,2). Matrices
+      compare cell by cell; a column is a point, too. ``2:3`` = ``4:6`` = 2/3.
+    - **Equations**: only a name may lack, so ``2x = 6`` is no 6. ``x = 5`` = ``5 = x`` = 5 and ``(x,y) = (1,2)`` =
+      (1,2) on either side; where both name something the names must agree, and so must all numbers that the answer
+      says are equal (``41 = 42`` is none). ``x > 3`` is the interval beyond 3, ``x < 1`` or ``x > 3`` the union,
+      however the set is written.
+    - **Words**: of any script, with numbers or without, without case; lists of words have no order. A gold of one
+      capital letter A-J is a choice: ``(B)``, ``b``, ``Option B``, ``B. 12``, without a second choice or thought
+      (``B. Wait, it is C``); several are a set: ``AC`` = ``A, C``. ``10:30`` is a time, and no ratio, which people
+      write reduced.
     - **Commas**: 1,000 is a thousand outside of brackets; in an answer it may also be a list where the gold is one.
 
     What would be costly to evaluate (``9^{9^{9^9}}``, powers and factorials beyond 12,000 bits, polynomials beyond
-    degree 64, more than 400 parts, two seconds of computing) equals only what is written alike and is worth 0
+    degree 64, more than 400 parts, 0.4 seconds of computing) equals only what is written alike and is worth 0
     otherwise. A failed grade would be the other choice, but it takes a response out of its prompt's pool: a policy
     could learn to be ungradable where it is wrong. And a right answer to a gold that people wrote down is never of that
-    size. For the same reason an answer that makes the algebra raise is wrong, and so is one that runs twice into
+    size. For the same reason an answer that makes the computation raise is wrong, and so is one that runs twice into
     the pool's time limit.
 
     Args:

@@ -11,10 +11,10 @@ from ada_lightning.rewards.latex.cost import has_symbol, is_affordable, rational
 from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.evaluated import num_open
 from ada_lightning.rewards.latex.forms import is_another_form, num_tasks
+from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
 from ada_lightning.rewards.latex.symbolic import decimal_value
 from ada_lightning.rewards.latex.text import depth, tidy
-from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 
 _MAX_CHARS = 500
 
@@ -88,10 +88,10 @@ def _constant(quantity: Quantity) -> Fraction | None:
 
 
 class NumericReward:
-    """1.0 where the extracted number is close to ``reference["answer"]``, else 0.0.
+    r"""1.0 where the extracted number is close to ``reference["answer"]``, else 0.0.
 
     Close is ``|answer - gold| <= max(absolute_tolerance, relative_tolerance * |gold|)``, computed exactly. The answer
-    must be a number (:func:`parse_quantity`) or a constant such as ``2\\pi``, not a task: ``123+456`` is worth 0 for
+    must be a number (:func:`parse_quantity`) or a constant such as ``2\pi``, not a task: ``123+456`` is worth 0 for
     any gold. Units are ignored,
     whichever they are; words that are no unit make it another answer (``18 squared``). Per cent are hundredths on both
     sides: 50% equals 0.5 and not 50.

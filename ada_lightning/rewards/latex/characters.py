@@ -10,18 +10,14 @@ _VULGAR = {
     "\u215c": "38", "\u215d": "58", "\u215e": "78",
 }  # fmt: skip
 """Fractions of one character: top and bottom."""
-_GREEK = dict(
-    zip(
-        "\u03b1\u03b2\u03b3\u03b4\u03b5\u03f5\u03b6\u03b7\u03b8\u03b9\u03ba\u03bb\u03bc\u00b5\u03bd\u03be\u03c0\u03c1\u03c3\u03c4\u03c5\u03c6"
-        "\u03d5\u03c7\u03c8\u03c9\u0393\u0394\u0398\u039b\u039e\u03a0\u03a3\u03a6\u03a8\u03a9\u2126\u2113\u210f\u0127",
-        (
-            *"alpha beta gamma delta varepsilon epsilon zeta eta theta iota kappa lambda mu mu nu xi pi rho sigma".split(),
-            *"tau upsilon varphi phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega Omega".split(),
-            "ell", "hbar", "hbar",
-        ),
-        strict=True,
-    )
-)  # fmt: skip
+_GREEK_NAMES = """
+\u03b1 alpha \u03b2 beta \u03b3 gamma \u03b4 delta \u03b5 varepsilon \u03f5 epsilon \u03b6 zeta
+\u03b7 eta \u03b8 theta \u03b9 iota \u03ba kappa \u03bb lambda \u03bc mu \u00b5 mu \u03bd nu \u03be xi
+\u03c0 pi \u03c1 rho \u03c3 sigma \u03c4 tau \u03c5 upsilon \u03c6 varphi \u03d5 phi \u03c7 chi
+\u03c8 psi \u03c9 omega \u0393 Gamma \u0394 Delta \u0398 Theta \u039b Lambda \u039e Xi \u03a0 Pi
+\u03a3 Sigma \u03a6 Phi \u03a8 Psi \u03a9 Omega \u2126 Omega \u2113 ell \u210f hbar \u0127 hbar
+""".split()  # noqa: SIM905 - pairs of a character and its name
+_GREEK = dict(zip(_GREEK_NAMES[::2], _GREEK_NAMES[1::2], strict=True))
 _RAISED = str.maketrans(
     "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b\u207f", "0123456789+-n"
 )
@@ -49,7 +45,7 @@ _CHARACTERS = str.maketrans(
     _SIGNS
     | {sign: rf"\frac{{{ratio[0]}}}{{{ratio[1]}}}" for sign, ratio in _VULGAR.items()}
     | {sign: rf"\{name} " for sign, name in _GREEK.items()}
-    | _FULL_WIDTH  # type: ignore[arg-type]
+    | _FULL_WIDTH
 )
 
 

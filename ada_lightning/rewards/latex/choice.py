@@ -7,29 +7,30 @@ import re
 from ada_lightning.rewards.latex.wording import words
 
 _SECOND_THOUGHT = re.compile(
-    r"(?<![A-Za-z])(?:[B-J]|A(?!\s+[a-z])|[a-j]\)|(?i:wait|or|not|no|nor|but|actually|maybe|perhaps|instead|wrong|false|incorrect|rather|also|"
+    r"(?<![A-Za-z])(?:[B-J]|A(?!\s+[a-z])|[a-j]\)|(?i:wait|or|not|no|nor|but|actually|maybe|perhaps|instead|wrong|"
+    r"false|incorrect|rather|also|"
     r"either|neither|both|correction|sorry|however|except|hmm|change|isn't|is not))(?![A-Za-z])"
 )
 """What takes a choice back, or makes it two."""
 _ABOUT_CHOICES = re.compile(
     r"(?:(?:none|all|both|neither|either|any|only|not)\s+(?:of\s+)?)?(?:the above|these|them|the following)"
-    r"|(?:none|all|both|neither|either|only)?\s*(?:of\s+)?\(?[A-J]\)?(?:(?:\s*,\s*|\s+(?:and|or|nor)\s+)\(?[A-J]\)?)+(?:\s+only)?"
-    r"|no|yes|[IVX]+(?:,?\s+(?:and\s+|or\s+)?[IVX]+)*(?:\s+only)?|(?:it )?cannot be determined|not enough information|no (?:solution|change|effect)s?",
+    r"|(?:none|all|both|neither|either|only)\s+(?:of\s+)?\(?[A-J]\)?(?:(?:\s*,\s*|\s+(?:and|or|nor)\s+)\(?[A-J]\)?)+"
+    r"|\(?[A-J]\)?(?:\s+and\s+\(?[A-J]\)?)+\s+only"
+    r"|no|yes|[IVX]+(?:,?\s+(?:and\s+|or\s+)?[IVX]+)*(?:\s+only)?|(?:it )?cannot be determined"
+    r"|not enough information|no (?:solution|change|effect)s?",
     re.IGNORECASE,
 )
 """Texts of choices that speak of other choices, or deny, as a whole."""
 _BEFORE = (
-    r"(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is|\s*:)?\s*|(?:\u9009\u9879?|\u6545\u9009)\s*:?\s*)?"
+    r"(?:(?:the\s+)?(?:correct\s+)?(?:options?|choices?|answers?)(?:\s+(?:is|are)|\s*:)?\s*"
+    r"|(?:\u9009\u9879?|\u6545\u9009)\s*:?\s*)?"
 )
 _ONE = re.compile(
-    rf"(?i:{_BEFORE})[(\[<\"]?([A-Ja-j])[)\]>\"]?(?:[).:,\]]+\s*(?P<text>.*)|(?:\s+-)?\s+(?P<math>[-+$\\0-9].*))?",
+    rf"(?i:{_BEFORE})[(\[<\"]?([A-Ja-j])[)\]>\"]?(?:[).:]+\s*(?P<text>.*)|(?:\s+-)?\s+(?P<math>[-+$\\0-9].*))?",
     re.DOTALL,
 )
 _WITH_TEXT = re.compile(r"\(([A-J])\)\s*(.+)|([A-J])[.)]\s+(.+)", re.DOTALL)
-_SEVERAL = re.compile(
-    rf"(?i:{_BEFORE.replace('option|choice|answer', 'options?|choices?|answers?').replace(chr(92) + 's+is', chr(92) + 's+(?:is|are)')})"
-    r"\(?([A-J])\)?((?:(?:\s*[,;&/+]\s*(?:and\s+)?|\s+and\s+|\s*)\(?[A-J]\)?)+)\.?"
-)
+_SEVERAL = re.compile(rf"(?i:{_BEFORE})\(?([A-J])\)?((?:(?:\s*[,;&/+]\s*(?:and\s+)?|\s+and\s+|\s*)\(?[A-J]\)?)+)\.?")
 
 
 def is_choice(text: str) -> bool:
@@ -49,7 +50,7 @@ def with_text(gold: str) -> tuple[str, str] | None:
 
 
 def chosen(text: str) -> str:
-    r"""The letter of ``(B)``, ``B.``, ``b``, ``Option B`` or ``(B) 12``; empty where there is none, or a second thought.
+    r"""The letter of ``(B)``, ``b``, ``Option B`` or ``(B) 12``; empty where there is none, or a second thought.
 
     Example:
         >>> chosen("(B) 12"), chosen("B. Wait, it is C"), chosen(r"\text{Answer: B}")
@@ -60,6 +61,8 @@ def chosen(text: str) -> str:
     if found is None:
         return ""
     rest = (found["text"] or found["math"] or "").strip().rstrip(".")
+    if found[1].islower() and (found["math"] or text.strip()[1:2] == ":"):
+        return ""  # a 5% chance, a:b
     is_fair = not _SECOND_THOUGHT.search(rest) or _ABOUT_CHOICES.fullmatch(rest)
     return found[1].upper() if is_fair else ""
 

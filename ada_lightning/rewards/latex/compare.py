@@ -15,8 +15,8 @@ from ada_lightning.rewards.latex.cpu_budget import CpuBudget
 from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.evaluated import num_open
 from ada_lightning.rewards.latex.grammar import UnreadableError
-from ada_lightning.rewards.latex.quantity import Quantity, read_number, read_quantity
 from ada_lightning.rewards.latex.quantifier import same_variable
+from ada_lightning.rewards.latex.quantity import Quantity, read_number, read_quantity
 from ada_lightning.rewards.latex.reals import as_intervals
 from ada_lightning.rewards.latex.scalar import Scalars, read_value, same_tree
 from ada_lightning.rewards.latex.structure import Answer, readings
@@ -127,9 +127,8 @@ class Comparison:
         if len(kinds) == 1:
             return all(map(self.are_equal, gold.items, answer.items))
         if kinds == {"list", "()"} and _is_point(gold, answer):
-            return all(
-                map(self.are_equal, *(_coordinates(side, other) for side, other in ((gold, answer), (answer, gold))))
-            )
+            first, second = _coordinates(gold, answer, is_gold=True), _coordinates(answer, gold)
+            return len(first) == len(second) and all(map(self.are_equal, first, second))
         return False
 
     def _same_value(self, gold: Answer, answer: Answer) -> bool:
@@ -148,7 +147,7 @@ class Comparison:
         return self.are_equal(gold, answer)
 
     def _same_ratio(self, gold: Answer, answer: Answer) -> bool:
-        """Whether all parts have the same ratio; ``1:10`` is ``\\frac{1}{10}``, and ``10:30`` a time of day."""
+        r"""Whether all parts have the same ratio; ``1:10`` is ``\frac{1}{10}``, and ``10:30`` a time of day."""
         for side, other in ((gold, answer), (answer, gold)):
             if side.kind == "ratio" and _is_time_alone(side.text) and not (side is answer and other.kind == "ratio"):
                 return False
@@ -187,7 +186,7 @@ class Comparison:
         return "residue" in (gold.kind, answer.kind) and self.are_equal(values[0], values[1])
 
     def _same_items(self, gold: Answer, answer: Answer) -> bool:
-        """Compare without order, but where one side tells by names or units which value is which: 2, 1 is no x=1, y=2."""
+        """Compare without order, but where names or units tell which value is which: 2, 1 is no x=1, y=2."""
         if (
             "or" in {gold.joint, answer.joint}
             and {gold.joint, answer.joint} != {"or"}
@@ -223,7 +222,8 @@ def _same_choice(gold: str, answer: str) -> bool | None:
     """Compare letters of choices; None where the gold is none, or its text may stand for it."""
     plain = words(tidy(gold), fold=False)
     if several := letters(plain):
-        return True if several == letters(answer) else None
+        is_joined = plain.isalpha()  # AB may be a segment or a product
+        return True if several == letters(answer) else None if is_joined else False
     found = with_text(plain)
     letter = plain if found is None else found[0]
     if not is_choice(letter):
@@ -259,7 +259,7 @@ def _is_region(answer: Answer) -> bool:
 
 
 def _as_fraction(answer: Answer) -> Answer:
-    if answer.kind == "ratio" and len(answer.items) == 2:  # noqa: PLR2004
+    if answer.kind == "ratio" and len(answer.items) == 2:
         top, bottom = (item.text for item in answer.items)
         return Answer("value", rf"\frac{{{top}}}{{{bottom}}}", name=answer.name)
     return answer
@@ -302,12 +302,13 @@ def _is_point(gold: Answer, answer: Answer) -> bool:
     return gold is not listed and _may_lack_brackets(gold)
 
 
-def _coordinates(answer: Answer, other: Answer) -> Sequence[Answer]:
-    """Parts of a point in the order of their names: that of the other side's name, else of the alphabet."""
+def _coordinates(answer: Answer, other: Answer, *, is_gold: bool = False) -> Sequence[Answer]:
+    """Parts of a point in the order of their names: the other side's, a gold's own, else that of the alphabet."""
     names = [item.text.partition("=")[0].strip() for item in answer.items]
     if answer.kind != "list" or not all("=" in item.text for item in answer.items):
         return answer.items
-    order = other.name.strip("()").split(",") if "," in other.name else sorted(names)
+    is_own = is_gold and not set(names) <= {"x", "y", "z"}
+    order = other.name.strip("()").split(",") if "," in other.name else names if is_own else sorted(names)
     by_name = dict(zip(names, answer.items, strict=True))
     return [by_name[name] for name in order] if set(order) == set(names) else []
 

@@ -1,4 +1,4 @@
-"""Quantities of two units and more, which are one number: 2 hours 30 minutes, 12 degrees 30 minutes, 5 feet 6 inches."""
+"""Quantities of two units and more, which are one number: 2 hours 30 minutes, 5 feet 6 inches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def read_compound(text: str) -> tuple[int, Fraction] | None:
     plain = re.sub(r"\^\s*\{?\s*\\prime\s*\\prime\s*\}?|''|\"", " arcsecond ", plain)
     plain = re.sub(r"\^\s*\{?\s*\\prime\s*\}?|'", " arcminute ", plain)
     plain = re.sub(r"\\AND|,|(?<![A-Za-z])and(?![A-Za-z])", " ", plain).strip()
-    parts, position = [], 0
+    parts: list[tuple[Fraction | None, str]] = []
+    position = 0
     while position < len(plain) and len(parts) < _MAX_PARTS:
         found = _PART.match(plain, position)
         if found is None:

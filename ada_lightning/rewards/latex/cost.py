@@ -115,7 +115,7 @@ def _power_bits(tree: Tree, base_bits: float, exponent_bits: float) -> float:
         return _TOO_MANY
     power = rational(tree[2]) if exponent_bits <= _SMALL_BITS else None
     is_root = power is None or power.denominator != 1
-    if is_root and base_bits > _MAX_ROOT_BITS:  # sympy factors what stands under a root
+    if is_root and base_bits > _MAX_ROOT_BITS:  # its digits would all be computed
         return _TOO_MANY
     return base_bits * max(exponent, 1)
 

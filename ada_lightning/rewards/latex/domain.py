@@ -12,7 +12,8 @@ def positives(tree: Tree) -> frozenset[str]:
     r"""Variables under an even root, a logarithm or a power that is no integer, and outside of absolute values.
 
     What holds for positive numbers only is meant for them where both sides have such a part: ``\sqrt{ab}`` is
-    ``\sqrt a\sqrt b``. It is not where one side takes care of signs: ``\sqrt{x^2}`` is no ``x``, ``\ln|x|`` no ``\ln x``.
+    ``\sqrt a\sqrt b``. It is not where one side takes care of signs: ``\sqrt{x^2}`` is no ``x``, and ``\ln|x|`` no
+    ``\ln x``.
 
     Example:
         >>> from ada_lightning.rewards.latex.grammar import read

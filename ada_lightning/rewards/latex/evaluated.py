@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ada_lightning.rewards.latex.cost import is_affordable, rational
 from ada_lightning.rewards.latex.forms import has_other_functions, is_another_form, num_tasks
-from ada_lightning.rewards.latex.tree import Tree, symbols, walk
+from ada_lightning.rewards.latex.tree import Tree, symbols
 
 _ARITHMETIC = frozenset(("add", "multiply", "divide", "power", "factorial", "binomial", "abs", "floor", "ceiling"))
 

@@ -50,7 +50,7 @@ def has_other_functions(gold: Tree, answer: Tree) -> bool:
 
 
 def _families(tree: Tree) -> Counter[str]:
-    """How many different irrational parts of each kind there are; a quotient of roots without a common factor is one."""
+    """How many different irrational parts of each kind there are; a reduced quotient of roots is one."""
     parts = set(_outside_of_logarithms(tree))
     found = Counter(_family(part) for part in parts)
     found["root"] -= sum(1 for part in parts if part[0] == "divide" and _is_reduced_quotient(part))
@@ -127,7 +127,7 @@ def _is_plain(tree: Tree) -> bool:
     """Whether a rational part is one number as people write it, an exponent among them."""
     if tree[0] == "number":
         return True
-    if tree[0] == "multiply" and len(tree) == 3 and tree[1][:2] == ("number", Fraction(-1)):  # noqa: PLR2004
+    if tree[0] == "multiply" and len(tree) == 3 and tree[1][:2] == ("number", Fraction(-1)):
         return _is_plain(tree[2])
     return tree[0] == "divide" and all(part[0] == "number" for part in tree[1:])
 
@@ -170,7 +170,7 @@ def _root(number: Fraction, order: int) -> Fraction | None:
     """The exact root of a number, None where it is irrational."""
     found = []
     for part in (number.numerator, number.denominator):
-        if part > _MAX_FACTORED or order > 40:  # noqa: PLR2004
+        if part > _MAX_FACTORED or order > 40:
             return None
         near = round(part ** (1 / order))
         if near**order != part:
@@ -190,7 +190,7 @@ def _is_known(tree: Tree) -> bool:
         turns = None if angle is None else angle / _PI
         return turns is not None and abs(turns - turns.limit_denominator(12)) < Fraction(1, 10**25)
     if kind in _LOGARITHMS:
-        base = rational(tree[2]) if len(tree) > 2 else Fraction(10) if kind == "log" else None  # noqa: PLR2004
+        base = rational(tree[2]) if len(tree) > 2 else Fraction(10) if kind == "log" else None
         value = rational(tree[1])
         return value is not None and (value == 1 or (base is not None and _is_power_of(value, base)))
     return False
@@ -220,4 +220,4 @@ def _is_power_of(value: Fraction, base: Fraction) -> bool:
     if base <= 0 or base == 1 or value <= 0:
         return False
     near = Fraction(math.log(value) / math.log(base)).limit_denominator(12)
-    return bool(abs(near.numerator) < 200 and value**near.denominator == base**near.numerator)  # noqa: PLR2004
+    return bool(abs(near.numerator) < 200 and value**near.denominator == base**near.numerator)

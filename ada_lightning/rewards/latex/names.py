@@ -1,4 +1,4 @@
-r"""What names a value: a variable, a segment, a function of something, a probability, or words. ``2x`` names nothing."""
+r"""What names a value: a variable, a segment, a function, a probability, or words. ``2x`` names nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _CALLED = (
     rf"(?:{_SYMBOL}{_SUBSCRIPT}?{_RAISED}?'*{_SUBSCRIPT}?(?:\s*\([^-+()]*\))?"
     rf"|(?:[f-hF-HPED]|{_GREEK}|{_ACCENTED}){_SUBSCRIPT}?{_RAISED}?'*{_ARGUMENTS})"  # x(x+1) is a product
 )
-_POINTS = rf"(?:\\(?:triangle|square|odot|overline|widehat)\s*)?\{{?\s*(?:[A-Z](?:_\{{?[0-9]\}}?|'+)?){{2,6}}\s*\}}?{_RAISED}?'*"
+_POINTS = (
+    r"(?:\\(?:triangle|square|odot|overline|widehat)\s*)?"
+    rf"\{{?\s*(?:[A-Z](?:_\{{?[0-9]\}}?|'+)?){{2,6}}\s*\}}?{_RAISED}?'*"
+)
 _ANGLE = rf"(?:m\s*)?\\(?:measured)?angle\s*(?:[A-Z]{{1,3}}|[A-Za-z0-9]{_SUBSCRIPT}?|{_GREEK}|\{{[A-Z]{{1,3}}\}})'*"
 _LENGTH = r"(?:\|\s*{0}\s*\||\\\|\s*(?:{0}|[a-z])\s*\\\|)".format(
     rf"(?:{_ACCENTED}{_SUBSCRIPT}?|[A-Z]{{1,3}}(?:{_SUBSCRIPT}|'|[A-Z])*|[zw]{_SUBSCRIPT}?)"
@@ -65,7 +68,7 @@ def is_name(text: str) -> bool:
     """
     text = text.strip()
     if text.isascii() and text.isalpha() and text.islower() and len(text) > 1:
-        return len(text) > 3 and list(text) != sorted(set(text)) or text in _SHORT_WORDS  # abc and wxyz are products
+        return (len(text) > 3 and list(text) != sorted(set(text))) or text in _SHORT_WORDS  # abc and wxyz are products
     return _NAME.fullmatch(text) is not None and _CONSTANT.fullmatch(text) is None
 
 

@@ -6,14 +6,17 @@ import re
 
 from ada_lightning.rewards.latex.text import tidy
 
-_WHERE = r"(?:\\text\s*\{\s*,?\s*(?:where|for|with|for all|for any|for some|for every|for integers?)?\s*\}|where|for(?: all| any| some)?|with)?"
+_WHERE = (
+    r"(?:\\text\s*\{\s*,?\s*(?:where|for|with|for all|for any|for some|for every|for integers?)?\s*\}"
+    r"|where|for(?: all| any| some)?|with)?"
+)
 _SET = (
     r"(?:\\in\s*(?:\\mathbb\s*\{?\s*[ZN]\s*\}?|\\mathbf\s*\{?\s*[ZN]\s*\}?|\\text\s*\{\s*[ZN]\s*\}|[ZN])"
     r"(?:\s*[_^]\s*(?:\{?\s*[+*0-9]+\s*\}?|\\ast))*"
     r"|(?:\\text\s*\{\s*)?(?:is |are )?(?:an |any )?integers?(?:\s*\})?)"
 )
 _QUANTIFIER = re.compile(
-    rf"(?:\s*[,;]\s*|\s+|\s*\(\s*){_WHERE}\s*\(?\s*(?:\\forall\s*)?(?P<name>[a-z])\s*{_SET}\s*\)?\s*$"
+    rf"(?:\s*[,;]\s*|\s+|\s*\(\s*|(?=\\text)){_WHERE}\s*\(?\s*(?:\\forall\s*)?(?P<name>[a-z])\s*{_SET}\s*\)?\s*$"
 )
 _USUAL = frozenset("knm")
 

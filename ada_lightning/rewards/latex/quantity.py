@@ -108,7 +108,7 @@ def _money(text: str, currency: str) -> Quantity | None:
 
 
 def _with_unit(text: str, any_unit: bool) -> Quantity | None:
-    """Take off the longest end of a text that is a unit or what is counted, with a word for a large number before it."""
+    """Take off the longest end that is a unit or what is counted, with a word for a large number before it."""
     for value, unit in _ends(text):
         if not _ENDS_VALUE.search(value.rstrip()):
             continue
@@ -142,16 +142,18 @@ def _ends(text: str) -> Iterator[tuple[str, str]]:
         if _UNIT_PIECE.fullmatch(piece) is None or len(starts) > _MAX_UNIT_PARTS:
             break
         position -= len(piece)
-        if piece.strip(" /-)^") and not piece.startswith(("^", r"\cdot", r"\times")) and piece.strip() != "(":
-            starts.append(position)
-        elif piece.strip() == "/" or piece.strip() == "(":
+        if (
+            (piece.strip(" /-)^") and not piece.startswith(("^", r"\cdot", r"\times")) and piece.strip() != "(")
+            or piece.strip() == "/"
+            or piece.strip() == "("
+        ):
             starts.append(position)
     for start in reversed(starts):
         yield text[:start], text[start:]
 
 
 def _may_stand_bare(value: str, unit: str, plain: str) -> bool:
-    """Whether letters behind a constant are a unit where nothing says so: ``6 m`` and ``12\\pi cm``, not ``6m``."""
+    r"""Whether letters behind a constant are a unit where nothing says so: ``6 m`` and ``12\pi cm``, not ``6m``."""
     is_apart = value[-1:].isspace() or unit[:1].isspace()
     if value.rstrip().endswith(r"\pi") and not _AFTER_PI.match(unit.strip()):
         return False

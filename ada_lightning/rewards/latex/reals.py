@@ -107,7 +107,7 @@ def _inequality(text: str, is_gold: bool) -> tuple[str, list[_Piece]] | None:
     parts = [part.strip() for part in _OPERATOR.split(text)]
     if not all(parts):
         return None
-    if len(parts) == 5 and is_name(parts[2]):  # noqa: PLR2004
+    if len(parts) == 5 and is_name(parts[2]):
         lower, first, name, second, upper = parts
         if first in (">", r"\ge"):
             lower, first, second, upper = upper, _TURNED[second], _TURNED[first], lower
@@ -115,7 +115,7 @@ def _inequality(text: str, is_gold: bool) -> tuple[str, list[_Piece]] | None:
             return None
         piece = _interval("(" if first == "<" else "[", lower, upper, ")" if second == "<" else "]")
         return None if piece is None else (plain_name(name), [piece])
-    if len(parts) != 3:  # noqa: PLR2004
+    if len(parts) != 3:
         return None
     left, operator, right = parts
     if right.startswith("|") or (is_name(right) and not is_name(left)):
@@ -229,7 +229,7 @@ def _as_answer(piece: _Piece) -> Answer:
 def _with_variables(answer: Answer) -> Answer | None:
     """``a < x < b`` and ``x > a``, whose bounds have no numbers to put in order."""
     parts = [part.strip() for part in _OPERATOR.split(answer.text)] if answer.kind == "value" else []
-    if len(parts) == 5 and is_name(parts[2]) and {parts[1], parts[3]} <= {"<", r"\le"} and all(parts):  # noqa: PLR2004
+    if len(parts) == 5 and is_name(parts[2]) and {parts[1], parts[3]} <= {"<", r"\le"} and all(parts):
         brackets = ("(" if parts[1] == "<" else "[") + (")" if parts[3] == "<" else "]")
         items = (Answer("value", parts[0]), Answer("value", parts[4]))
         text = f"{brackets[0]}{parts[0]},{parts[4]}{brackets[1]}"

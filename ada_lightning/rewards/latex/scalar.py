@@ -91,7 +91,7 @@ class Scalars:
             return False
 
     def _same_without_unit(self, gold: str, answer: str) -> bool:
-        """Whether letters that could be a unit are variables on both sides: ``3 m`` is ``m \\cdot 3``."""
+        r"""Whether letters that could be a unit are variables on both sides: ``3 m`` is ``m \cdot 3``."""
         try:
             if not (has_symbol(read_value(gold)) and has_symbol(read_value(answer))):
                 return False
@@ -178,7 +178,7 @@ def _is_rounding(exact: Quantity, rounded: Quantity) -> bool:
     """Whether a decimal is the other constant to its last digit, with two digits that count or more."""
     found = read_number(rounded.value)
     digits = re.sub(r"[^0-9]", "", rounded.value.partition(".")[2])
-    if found is None or not found[1] or "e" in rounded.value.lower() or len(rounded.value.strip("-0.")) < 2:  # noqa: PLR2004
+    if found is None or not found[1] or "e" in rounded.value.lower() or len(rounded.value.strip("-0.")) < 2:
         return False
     try:
         value = decimal_value(read_value(exact.value))

@@ -37,7 +37,10 @@ _RESIDUE = re.compile(
 _CIRCLE = "[\u2460-\u2473]"
 _CIRCLED = re.compile(rf"{_CIRCLE}(?:\s*(?:,|and|\u548c|\u4e0e|\u53ca)?\s*{_CIRCLE})*")
 _TEXT_THEN_AND = re.compile(r"\\text\s*\{\s*([^{}]*\S)\s+(and|or)\s*\}")
-_ALL_WORDS = re.compile(r"(?:x is )?(?:all|any) real (?:numbers?|values?)(?: of x)?|all reals|\u5168\u4f53\u5b9e\u6570|\u4efb\u610f\u5b9e\u6570")
+_ALL_WORDS = re.compile(
+    r"(?:x is )?(?:all|any) real (?:numbers?|values?)(?: of x)?|all reals"
+    "|\u5168\u4f53\u5b9e\u6570|\u4efb\u610f\u5b9e\u6570"
+)
 _RELATION = re.compile(r"[<>]|\\(?:[lg]e|ne)(?![a-zA-Z])")
 _DOTS = re.compile(r"\\(?:l|c)?dots(?:[cbmo])?(?![A-Za-z])|\.\.\.")
 MAX_ITEMS = 64
@@ -143,7 +146,7 @@ def _read(text: str, level: int) -> Answer:
 def _named(text: str, level: int) -> Answer | None:
     """``(x,y) = (1,2)``, ``A^{-1} = `` a matrix, ``a:b = 2:3``, ``P(1,2)``: what is behind the name, with its name."""
     sides = split(text, frozenset("="))
-    if len(sides) == 2 and all(sides):  # noqa: PLR2004
+    if len(sides) == 2 and all(sides):
         parts = split(sides[0], frozenset(":"))
         value = _read(sides[1], level + 1) if all(map(is_name, parts)) else Answer("value", "")
         if value.kind == "residue" or (
@@ -214,7 +217,7 @@ def _ratio(text: str, level: int) -> Answer | None:
     if (time := read_time(text)) is not None and time.is_told:
         return None
     parts = split(text.replace("{:}", ":"), frozenset(":"))
-    if len(parts) < 2 or not all(parts) or re.search(r"=|<|>|[A-Za-z]{3}", re.sub(r"\\[a-zA-Z]+", "", text)):  # noqa: PLR2004
+    if len(parts) < 2 or not all(parts) or re.search(r"=|<|>|[A-Za-z]{3}", re.sub(r"\\[a-zA-Z]+", "", text)):
         return None
     return Answer("ratio", text.replace("{:}", ":"), tuple(_value(part) for part in parts[:MAX_ITEMS]))
 

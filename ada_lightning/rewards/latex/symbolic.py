@@ -1,10 +1,10 @@
-"""Equality of two trees: exactly where they are rational, by digits elsewhere, at random points where they have variables.
+"""Equality of two trees: exact where they are rational, by digits elsewhere, at random points for variables.
 
 Why points decide, and no algebra system: two different rational functions agree at a random point with a probability of
 at most their degree over the number of points to choose from (Schwartz 1980, Zippel 1979), below 10^-15 here for all
 points together. Other expressions are analytic on each side of a few curves, and two of them that differ agree on a set
 of measure zero only; each is computed with more digits than all of its literals have. The points follow from a hash of
-both trees, so nobody can write an answer that is right at its own points. An algebra system may know less (it says no to
+both trees, so nobody can write an answer that is right at its own points. An algebra system knows less (it says no to
 equal logarithms) and has no bound on its time.
 """
 
@@ -111,7 +111,7 @@ def _agree(gold: Tree, answer: Tree) -> bool:
         num_equal += 1
         if num_equal == enough:
             return True
-    return num_equal >= 2  # noqa: PLR2004
+    return num_equal >= 2
 
 
 def _pair(gold: Tree, answer: Tree, point: Point, digits: int, *, is_complex: bool) -> tuple[Any, Any, Any] | None:
@@ -164,7 +164,7 @@ def _points(gold: Tree, answer: Tree) -> Iterator[dict[str, Fraction]]:
         point = {}
         for name in names:
             value = Fraction(rng.randrange(1, (high - low) * _GRAIN), _GRAIN) + low
-            sign = -1 if name not in positive and rng.random() < 0.5 else 1  # noqa: PLR2004
+            sign = -1 if name not in positive and rng.random() < 0.5 else 1
             point[name] = Fraction(1 + rng.randrange(12)) if name in whole else sign * value
         yield point
 
@@ -206,7 +206,7 @@ def _same_relation(gold: Tree, answer: Tree) -> bool:
         pairs += [pair] if pair is not None else []
         if len(pairs) == _NUM_POINTS:
             break
-    if len(pairs) < 3:  # noqa: PLR2004
+    if len(pairs) < 3:
         return False
     with mpmath.workdps(digits):
         first, second, _ = pairs[0]
@@ -272,10 +272,9 @@ def linear(tree: Tree) -> tuple[str, Fraction, Fraction] | None:
         return None
     (name,) = names
     values = [rational(substitute(tree, {name: Fraction(x)})) for x in (0, 1, 2, 3, 1009)]
-    if any(value is None for value in values):
-        return None
     start, end = values[0], values[1]
-    assert start is not None and end is not None
+    if start is None or end is None:
+        return None
     slope = end - start
     fits = all(value == start + slope * x for value, x in zip(values, (0, 1, 2, 3, 1009), strict=True))
     return (name, slope, start) if fits and slope else None

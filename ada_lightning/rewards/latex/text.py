@@ -17,6 +17,14 @@ _ANSWER_IS = (
     r"(?:\s+is\s*:|\s+is(?![a-z])|\s*:)|(?:\u6545|\u6240\u4ee5)?\u7b54\u6848?(?:\u662f|\u4e3a|\u70ba)?\s*:?(?=\s*[^\s\u3400-\u9fff])"
 )
 """What may stand before an answer."""
+
+
+def _as_list(found: re.Match[str]) -> str:
+    """Write a system of equations in one line; the pieces of a function stay as they are."""
+    rows = [row.strip() for row in found[1].split(r"\\")]
+    return ", ".join(rows) if "&" not in found[1] and all("=" in row for row in rows) else found[0]
+
+
 def _on_one_line(found: re.Match[str]) -> str:
     return found[2].replace("&", " ")
 
@@ -25,8 +33,14 @@ _REPLACEMENTS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\\tag\s*\*?\s*\{[^{}]*\}|\\(?:label|vphantom|hphantom|hspace|vspace|phantom)\s*\*?\s*\{[^{}]*\}", " "),
-        (r"\\begin\{(aligned|align\*?|equation\*?|gathered|gather\*?|split|displaymath|math|center)\}((?:(?!\\\\).)*)\\end\{\1\}", _on_one_line),
-        (r"\\(?:checkmark|blacksquare|square|qed|Box)(?![a-zA-Z])\s*$", ""),
+        (
+            r"\\begin\{(aligned|align\*?|equation\*?|gathered|gather\*?|split|displaymath|math|center)\}((?:(?!\\\\).)*)\\end\{\1\}",
+            _on_one_line,
+        ),
+        (r"\\begin\{cases\}((?:(?!\\begin).)*?)(?:\\\\\s*)?\\end\{cases\}", _as_list),
+        (r"(?:\\(?:checkmark|blacksquare|square|qed|Box)(?![a-zA-Z])|[\u2713\u2714\u2705])\s*$", ""),
+        (r"\\(?:enspace|thinspace|medspace|thickspace|negthinspace)(?![a-zA-Z])", " "),
+        (r"\\text\s*\{\s*\\text(?:bf|it|rm|tt|sf)?\s*\{([^{}]*)\}\s*\}", r"\\text{\1}"),
         (r"(?:\\\\|\\newline|\\par)\s*$", ""),
         (r"^\s*(?:\\(?:therefore|Rightarrow|implies|Longrightarrow|to|because)(?![a-zA-Z])\s*)+", ""),
         (r"\{\s*\\(?:rm|bf|it|sf|tt)\s+([A-Za-z][^{}\\]*)\}", r"\\text{\1}"),
@@ -60,7 +74,7 @@ _REPLACEMENTS = [
         (r"(?<=[0-9]),\\!\s*(?=[0-9]{3}(?![0-9]))", ","),
         (r"(?<=[0-9])\s*[xX]\s*(?=10\s*\^)", r"\\times "),
         (r"(?<=[0-9])\s*(?:\\text\s*\{\s*to\s*\}|(?<=\s)to(?=\s))\s*(?=[0-9])", ":"),
-        (r"^(\*\*|__|\*|_|`)(?![*_`])(.+)(?<![*_`])\1$", r"\2"),  # Markdown
+        (r"^(\*\*\*|\*\*|__|\*|_|`)(?![*_`])(.+)(?<![*_`])\1$", r"\2"),  # Markdown
         (r"\\\\\s*\[\s*-?[0-9.]+\s*(?:pt|ex|em|mm|cm|in)\s*\]", r"\\\\"),  # room between rows
         (r"\\(?:textcolor|colorbox)\s*\{[a-zA-Z!0-9]*\}\s*" + _GROUP, r"\1"),
         (r"\\color\s*\{[a-zA-Z!0-9]*\}|\\color\s+[a-z]+(?![a-z])", ""),
@@ -137,7 +151,7 @@ def tidy(text: str) -> str:
         >>> tidy(r"$\left( \dfrac12,\, 3 \right)$.")
         '( \\frac{1}{2}, 3 )'
     """
-    text = _without_dollars(as_latex(text.strip()))
+    text = _without_dollars(re.sub(r"\s+", " ", as_latex(text)).strip())  # or long white space costs much
     for _ in range(3):  # $\(12.\)$. and the like
         text = _unwrap(_LAST_POINT.sub("", text).strip())
     for pattern, replacement in _REPLACEMENTS:

@@ -10,22 +10,22 @@ from ada_lightning.rewards.latex.counted import ADJECTIVES, NOUNS
 # fmt: off
 _NAMES = {
     "cm": "centimeter", "mm": "millimeter", "km": "kilometer", "m": "meter", "nm": "nanometer", "µm": "micrometer",
-    "kg": "kilogram", "g": "gram", "mg": "milligram", "lb": "pound", "oz": "ounce", "t": "ton", "T": "tesla", "H": "henry", "tonne": "ton",
-    "kilogramme": "kilogram", "gramme": "gram", "metre": "meter", "litre": "liter",
+    "kg": "kilogram", "g": "gram", "mg": "milligram", "lb": "pound", "oz": "ounce", "t": "ton", "T": "tesla",
+    "H": "henry", "tonne": "ton", "kilogramme": "kilogram", "gramme": "gram", "metre": "meter", "litre": "liter",
     "s": "second", "sec": "second", "ms": "millisecond", "min": "minute", "h": "hour", "hr": "hour", "yr": "year",
     "ft": "foot", "feet": "foot", "in": "inch", "inche": "inch", "yd": "yard", "mi": "mile", "wk": "week",
     "l": "liter", "ml": "milliliter", "gal": "gallon", "mph": "mile/hour", "kph": "kilometer/hour",
     "kmh": "kilometer/hour", "kmph": "kilometer/hour", "fps": "foot/second", "eur": "euro", "gbp": "pound sterling",
     "inr": "rupee", "rs": "rupee", "jpy": "yen", "arcmin": "arcminute", "arcsec": "arcsecond", "ohms": "ohm",
-    "cc": "centimeter^3", "ccm": "centimeter^3", "sqft": "foot^2", "amp": "ampere", "pcs": "piece", "pc": "piece", "yrs": "year",
-    "mins": "minute", "secs": "second", "hrs": "hour", "wks": "week", "lbs": "pound", "rpm": "revolution/minute",
-    "rev": "revolution", "kcal": "kilocalorie", "cal": "calorie", "mmhg": "mmHg", "torr": "torr", "psi": "psi", "hp": "horsepower",
-    "db": "decibel", "\u00e5": "angstrom", "angstrom": "angstrom", "amu": "dalton", "u": "dalton", "kb": "kilobyte", "mb": "megabyte",
-    "gb": "gigabyte", "deg": "degree", "rad": "radian", "usd": "dollar", "buck": "dollar", "¢": "cent",
-    "n": "newton", "j": "joule", "w": "watt", "v": "volt", "a": "ampere", "k": "kelvin", "c": "celsius",
-    "f": "fahrenheit", "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz", "pa": "pascal",
-    "kpa": "kilopascal", "kj": "kilojoule", "kw": "kilowatt", "kwh": "kilowatthour", "ev": "electronvolt",
-    "mol": "mole",
+    "cc": "centimeter^3", "ccm": "centimeter^3", "sqft": "foot^2", "amp": "ampere", "pcs": "piece", "pc": "piece",
+    "yrs": "year", "mins": "minute", "secs": "second", "hrs": "hour", "wks": "week", "lbs": "pound",
+    "rpm": "revolution/minute", "rev": "revolution", "kcal": "kilocalorie", "cal": "calorie", "mmhg": "mmHg",
+    "torr": "torr", "psi": "psi", "hp": "horsepower", "db": "decibel", "\u00e5": "angstrom", "angstrom": "angstrom",
+    "amu": "dalton", "u": "dalton", "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "deg": "degree",
+    "rad": "radian", "usd": "dollar", "buck": "dollar", "¢": "cent", "n": "newton", "j": "joule", "w": "watt",
+    "v": "volt", "a": "ampere", "k": "kelvin", "c": "celsius", "f": "fahrenheit", "hz": "hertz", "khz": "kilohertz",
+    "mhz": "megahertz", "ghz": "gigahertz", "pa": "pascal", "kpa": "kilopascal", "kj": "kilojoule", "kw": "kilowatt",
+    "kwh": "kilowatthour", "ev": "electronvolt", "mol": "mole",
 }
 """Abbreviations and other spellings, in lower case, singular."""
 _LETTERS = frozenset("mgshltLNJWVAKCFTHu\u00e5\u00c5\u212b")
@@ -48,7 +48,8 @@ _SYMBOLS = {"m": "meter", "g": "gram", "s": "second", "A": "ampere", "K": "kelvi
             "Hz": "hertz", "N": "newton", "Pa": "pascal", "J": "joule", "W": "watt", "C": "coulomb", "V": "volt",
             "F": "farad", "ohm": "ohm", "S": "siemens", "Wb": "weber", "T": "tesla", "H": "henry", "lm": "lumen",
             "lx": "lux", "Bq": "becquerel", "Gy": "gray", "Sv": "sievert", "L": "liter", "l": "liter",
-            "eV": "electronvolt", "bar": "bar", "cal": "calorie", "Wh": "watthour", "B": "byte", "M": "molar"}  # fmt: skip
+            "eV": "electronvolt", "bar": "bar", "cal": "calorie", "Wh": "watthour", "B": "byte",
+            "M": "molar"}  # fmt: skip
 """Symbols that may have a prefix, with their case: mPa is no MPa."""
 # fmt: on
 CURRENCIES = {"$": "dollar", "€": "euro", "£": "pound sterling", "¥": "yen", "₹": "rupee"}
@@ -58,7 +59,9 @@ SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**
 _ARITHMETIC = frozenset(
     (*SCALES, "dozen", "and", "or", "to", "plus", "minus", "times", "over", "half", "halves", "quarter", "by")
 )
-_HARMLESS = frozenset(("total", "altogether", "exactly", "exact", "left", "remaining", "only", "tall", "long", "old"))
+_HARMLESS = frozenset(
+    ("total", "altogether", "exactly", "exact", "left", "remaining", "only", "tall", "long", "old"),
+)
 """Words after a number, with a unit or without, that change nothing."""
 _BESIDE = frozenset((*ADJECTIVES, "of", "the", "each", "wide", "high", "deep", "away"))
 """Words beside a unit that change nothing."""
@@ -97,6 +100,8 @@ def unit_name(text: str, *, any_word: bool = False) -> str | None:
         return None
     upper = [factor for factor in known[0] if not factor[1].startswith("-")]
     lower = [(name, power.lstrip("-")) for name, power in known[0] if power.startswith("-")]
+    if not upper and lower and len(sides) == 1:
+        return " ".join(_with_power(name, f"-{power}") for name, power in lower)
     joined = [
         " ".join(_with_power(*factor) for factor in part)
         for part in (upper, lower, *known[1:])
@@ -127,7 +132,7 @@ def is_bare_unit(text: str, *, is_apart: bool = True) -> bool:
         is_apart: there is a space before it: ``6 m`` are metres, ``6m`` is a product.
     """
     words = re.findall(r"[^\W\d_]+", _IN_TOTAL.sub("total", text))
-    if len(words) > 1 and all(len(word) > 2 and word[0].isupper() for word in words):  # noqa: PLR2004
+    if len(words) > 1 and all(len(word) > 2 and word[0].isupper() for word in words):
         return False  # 21 Jump Street
     is_long = len(words) == 0 or (len(words[0]) > 1 and words[0].lower() not in _NOT_BARE) or not words[0].isascii()
     return (is_apart or is_long or "/" in text) and unit_name(text) is not None
@@ -138,7 +143,7 @@ def is_counted(text: str) -> bool:
     words = re.sub(r"[-()]", " ", text).split()
     if not words or not words[0].isalpha():
         return False  # R^2
-    if words[0].isascii() and (len(words[0]) < 3 or words[0][0].isupper()):  # noqa: PLR2004
+    if words[0].isascii() and (len(words[0]) < 3 or words[0][0].isupper()):
         return False  # variables, and titles: 21 Jump Street
     return not any(word.lower() in _ARITHMETIC or _is_part(word.lower()) for word in words)
 

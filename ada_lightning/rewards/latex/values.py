@@ -89,7 +89,7 @@ class Evaluator:
             return self.mp.mpc(0, 1)
         return +self.mp.pi if name == "pi" else +self.mp.e
 
-    def _function(self, kind: str, parts: list[Any]) -> Any:  # noqa: C901, PLR0911 - one branch for each function
+    def _function(self, kind: str, parts: list[Any]) -> Any:  # noqa: C901 - one branch for each function
         first, last = parts[0], parts[-1]
         if kind == "add":
             return sum(parts[1:], first)

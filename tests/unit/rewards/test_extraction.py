@@ -106,6 +106,8 @@ CASES = [
     (
         TaggedAnswer(),
         [
+            (r"<answer>\boxed{5}</answer>", "5"),
+            (r"<answer>so \boxed{5}, not 6</answer>", "5"),
             ("<answer>12</answer>", "12"),
             ("<answer>\n 12 \n</answer>.", "12"),
             ("<answer>1</answer><answer>2</answer>", "2"),
