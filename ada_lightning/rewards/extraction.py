@@ -28,7 +28,14 @@ _RATIO = r"\s?/\s?[0-9]{1,40}(?![0-9]|\.[0-9]|\s?/)"
 _WHOLE = rf"(?:{_SIGN})?(?<![\w.^])[0-9]{{1,40}}"
 _MIXED = rf"{_WHOLE}(?:\s*\\[dt]?frac\s*\{{[0-9]{{1,40}}\}}\s*\{{[0-9]{{1,40}}\}}|\s[0-9]{{1,40}}{_RATIO})"
 _POWER = r"(?:\s*\\times\s*10)?\s?\^\s?(?:\{\s?[-+]?[0-9]{1,40}\s?\}|[-+]?[0-9]{1,40})"
-_QUANTITY = re.compile(rf"(?:{_MIXED}|{_FRACTION}|{_RECURRING}|{_NUMBER.pattern}(?:{_RATIO}|{_POWER})?){_PER_CENT}")
+_SCALE = (
+    r"(?:(?:\s|-)?(?:hundred|thousand|million|billion|trillion|dozen|score|gross)\b(?!-)|[kK]\b"
+    r"|(?:M|B|mn|bn|mln|\u4e07|\u5104|\u4ebf)\b)?"
+)
+"""Words that make another number: 12.5 million is no 12.5."""
+_QUANTITY = re.compile(
+    rf"(?:{_MIXED}|{_FRACTION}|{_RECURRING}|{_NUMBER.pattern}(?:{_RATIO}|{_POWER})?)(?:{_SCALE}){_PER_CENT}"
+)
 _SPELLINGS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -39,12 +46,16 @@ _SPELLINGS = [
     )
 ]
 """What is written in several ways, and the one that :data:`_QUANTITY` reads."""
-_BOX = r"\\{1,2}(?:boxed|fbox|framebox)(?![A-Za-z])"
-"""Two backslashes stand in texts that were escaped once too often."""
-_BOXED_EVENTS = re.compile(
-    rf"(?P<opens>{_BOX}\s*\{{)|{_BOX}\s+(?P<bare>[-+]?[0-9][0-9,]*(?:\.[0-9]+)?|[A-Za-z](?=[.$\n]|\Z))|\\.|[{{}}]",
-    re.DOTALL,
+_BOXED_EVENTS, _FRAMED_EVENTS = (
+    re.compile(
+        rf"(?P<opens>\\{{1,2}}(?:{names})\s*\{{)"
+        rf"|\\{{1,2}}(?:{names})\s+(?P<bare>[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?![\w{{])|[A-Za-z](?=[.$\n]|\Z))"
+        r"|\\.|[{}]",
+        re.DOTALL,
+    )
+    for names in ("boxed", "fbox|framebox")
 )
+"""Two backslashes stand in texts that were escaped once too often."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _ANSWER_LINE = re.compile(r"(?i)\banswer[*_]{0,3}\s?[:\uff1a]")
 
@@ -165,8 +176,8 @@ class LastBoxed:
     r"""The content of the last ``\boxed{...}`` that is closed and not empty, stripped; None where there is none.
 
     Last means opened last, so of nested boxes the inner one. A box that is never closed (a response cut by the length
-    limit) is skipped. Braces escaped by a backslash do not count. ``\fbox{4}``, ``\boxed 4`` and ``\\boxed{4}`` are
-    boxes, too. One pass over the text, whatever it holds.
+    limit) is skipped. Braces escaped by a backslash do not count. ``\boxed 4`` and ``\\boxed{4}`` are boxes, too, and
+    ``\fbox{4}`` is one where there is no other. One pass over the text, or two, whatever it holds.
 
     Args:
         several: which boxes count. ``last``: the last one. ``list``: all of the last paragraph that has one, as a list
@@ -192,7 +203,7 @@ class LastBoxed:
 
     def __call__(self, text: str) -> str | None:
         """Return what the last closed box holds, or the last ones."""
-        boxes = sorted(_boxes(text))
+        boxes = sorted(_boxes(text, _BOXED_EVENTS)) or sorted(_boxes(text, _FRAMED_EVENTS))
         if not boxes:
             return None
         if self.several == "last":
@@ -206,11 +217,11 @@ class LastBoxed:
         return rf"\boxed{{{answer}}}"
 
 
-def _boxes(text: str) -> Iterator[tuple[int, str]]:
+def _boxes(text: str, events: re.Pattern[str]) -> Iterator[tuple[int, str]]:
     """Yield where each closed box begins that holds no other one and is not empty, and what it holds."""
     open_braces: list[tuple[int, bool]] = []  # where what they hold begins, -1 of one that is no box; is it escaped?
     last_inner = -1
-    for event in _BOXED_EVENTS.finditer(text):
+    for event in events.finditer(text):
         token = event.group()
         if token == "{":
             open_braces.append((-1, False))

@@ -8,13 +8,19 @@ from typing import ClassVar
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import AfterThinking, LastBoxed
-from ada_lightning.rewards.latex.compare import same_answer
+from ada_lightning.rewards.latex.choice import letters
+from ada_lightning.rewards.latex.clock import read_time
+from ada_lightning.rewards.latex.compare import same_answer, value_of
+from ada_lightning.rewards.latex.compound import read_compound
 from ada_lightning.rewards.latex.equation import read_statement
+from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
+from ada_lightning.rewards.latex.quantifier import same_variable
 from ada_lightning.rewards.latex.quantity import is_quotient, read_number, read_quantity
+from ada_lightning.rewards.latex.reals import as_intervals
 from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import depth, split
 from ada_lightning.rewards.latex.tolerance import Tolerance
-from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
+from ada_lightning.rewards.latex.wording import is_prose
 from ada_lightning.rewards.whole_solution import way_out
 
 _MAX_SHOWN_CHARS = 200
@@ -25,8 +31,9 @@ class MathReward:
     r"""1.0 where the extracted answer equals ``reference["answer"]`` as mathematics, else 0.0.
 
     From cheap to costly: equal text in one way of writing; equal numbers, exactly; equal parts of lists, sets, points,
-    intervals and matrices; equal expressions, read by a grammar of our own (:mod:`~ada_lightning.rewards.latex.tree`)
-    and compared exactly, by 40 digits, or, with variables, by math-verify. Text of a model is never evaluated as code.
+    intervals, ratios and matrices; equal expressions, read by a grammar of our own
+    (:mod:`~ada_lightning.rewards.latex.grammar`) and compared exactly, by 50 digits and more, or, with variables, at
+    random points (:mod:`~ada_lightning.rewards.latex.symbolic`). Text of a model is never evaluated as code.
 
     - **Several boxes**: the last closed one counts, or all of the last paragraph with one
       (:class:`~ada_lightning.rewards.extraction.LastBoxed`, ``several="list"``). No box: 0.
@@ -35,32 +42,37 @@ class MathReward:
     - **Worked out** (``simplified``): where the gold is a number the answer is one: an integer, decimal, ratio (6/8 is
       3/4, but no integer is a ratio: not 84/2), mixed or recurring number, or a multiple of a power of ten. So the
       question copied as the answer is wrong: ``123+456``, ``5!``, ``2^{10}``, ``\sqrt{16}``, ``3 dozen``. Where the
-      gold is another constant (``3\sqrt{2}``, ``9\pi``, ``2^{10}``), no more roots, functions and operations on numbers
-      than it has: ``\sqrt{18}``, not ``\sqrt{8}+\sqrt{2}``; where it is solved, a solution: ``x = 5``, not ``2x = 10``.
+      gold is another constant (``3\sqrt{2}``, ``9\pi``, ``1-\frac1e``), one that is as simple: ``\sqrt{18}`` and
+      ``\frac{e-1}{e}``, not ``\sqrt{8}+\sqrt{2}``; where it is solved, a solution: ``x = 5``, not ``2x = 10``.
       Where it has variables otherwise, no others than those; there ``2x+x`` is still ``3x``, as the gold does not
       tell whether to expand or to factor.
     - **Units**, currency, degrees and the base of the gold may lack on one side; where both have one they must agree,
-      and nothing is converted: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``. What is counted is a unit, too: ``18
-      eggs`` = 18. Known are the words of :mod:`~ada_lightning.rewards.latex.unit` and
-      :mod:`~ada_lightning.rewards.latex.counted`, and the gold's; others make another answer: ``18 squared``, ``18
-      maybe nineteen``. Words for large numbers count: ``5 \text{ million}`` = 5000000.
+      and nothing is converted but amounts of two units: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``. Letters of a
+      unit stand apart: ``6 m`` = 6, and ``6m`` is a product. What is counted is a unit, too: ``18 eggs`` = 18. Known
+      are the words of :mod:`~ada_lightning.rewards.latex.unit` and :mod:`~ada_lightning.rewards.latex.counted`, and the
+      gold's; others make another answer: ``18 squared``, ``18 maybe nineteen``. Words for large numbers count: ``5
+      \text{ million}`` = 5000000.
     - **Per cent**: 50% = 0.5. Where one side has no sign it may also be meant: 50% = 50, as in the data set MATH and
       math-verify; but for a gold of at most 1 without a sign 0.5% is not 0.5. Without any sign 50 is not 0.5.
-    - **Several values**: without brackets or in braces they are unordered, ``\pm`` stands for two. Points and intervals
-      are ordered, their brackets must agree; a point may lack them where it can be no interval: ``2,1`` = (2,1), and
-      not ``1,2`` = (1,2). Matrices compare cell by cell.
-    - **Equations**: ``x = 5`` = ``5 = x`` = 5 and ``(x,y) = (1,2)`` = (1,2) on either side; where both name something
-      the names must agree, and so must all numbers that the answer says are equal (``41 = 42`` is none). ``x > 3`` is
-      the interval beyond 3, ``x < 1`` or ``x > 3`` the union.
-    - **Words**: without case; a gold of one capital letter A-J is a choice: ``(B)``, ``b``, ``B. 12``, without a second
-      choice or thought (``B. Wait, it is C``). ``10:30`` is a time, and no ratio.
+    - **Several values**: without brackets or in braces they are unordered, unless names or units tell which is which
+      (``x=1, y=2`` is no ``2, 1``); ``\pm`` stands for two. Points and intervals are ordered, their brackets must
+      agree; a point may lack them where it can be no interval: ``2,1`` = (2,1), and not ``1,2`` = (1,2). Matrices
+      compare cell by cell; a column is a point, too. ``2:3`` = ``4:6`` = 2/3.
+    - **Equations**: only a name may lack, so ``2x = 6`` is no 6. ``x = 5`` = ``5 = x`` = 5 and ``(x,y) = (1,2)`` =
+      (1,2) on either side; where both name something the names must agree, and so must all numbers that the answer
+      says are equal (``41 = 42`` is none). ``x > 3`` is the interval beyond 3, ``x < 1`` or ``x > 3`` the union,
+      however the set is written.
+    - **Words**: of any script, with numbers or without, without case; lists of words have no order. A gold of one
+      capital letter A-J is a choice: ``(B)``, ``b``, ``Option B``, ``B. 12``, without a second choice or thought
+      (``B. Wait, it is C``); several are a set: ``AC`` = ``A, C``. ``10:30`` is a time, and no ratio, which people
+      write reduced.
     - **Commas**: 1,000 is a thousand outside of brackets; in an answer it may also be a list where the gold is one.
 
     What would be costly to evaluate (``9^{9^{9^9}}``, powers and factorials beyond 12,000 bits, polynomials beyond
-    degree 64, more than 400 parts, two seconds of computing) equals only what is written alike and is worth 0
+    degree 64, more than 400 parts, 0.4 seconds of computing) equals only what is written alike and is worth 0
     otherwise. A failed grade would be the other choice, but it takes a response out of its prompt's pool: a policy
     could learn to be ungradable where it is wrong. And a right answer to a gold that people wrote down is never of that
-    size. For the same reason an answer that makes the algebra raise is wrong, and so is one that runs twice into
+    size. For the same reason an answer that makes the computation raise is wrong, and so is one that runs twice into
     the pool's time limit.
 
     Args:
@@ -80,7 +92,7 @@ class MathReward:
         ValueError: a tolerance outside of [0, 0.1], no room for an answer, or no such way with thinking.
     """
 
-    modules: ClassVar[tuple[str, ...]] = ("math_verify", "sympy.physics.units", "sympy.sets.setexpr")
+    modules: ClassVar[tuple[str, ...]] = ("mpmath",)
 
     def __init__(
         self,
@@ -147,19 +159,21 @@ class MathReward:
         if not gold:
             raise ValueError("its answer is empty")
         shown = repr(gold[:_MAX_SHOWN_CHARS])
+        if out := way_out(gold):
+            raise ValueError(f"its answer {shown} cannot be found in a response: {out}")
         if self._is_too_large(gold):
             raise ValueError(
                 f"its answer {shown} has {len(gold)} characters and brackets {depth(gold)} deep, more than "
-                f"max_answer_chars = {self.max_answer_chars} or {MAX_DEPTH}; "
-                + (way_out(gold) or "grade it by a function of your own")
+                f"max_answer_chars = {self.max_answer_chars} or {MAX_DEPTH}; grade it by a function of your own"
             )
-        for value in _values(readings(gold)[0]):
+        expected = as_intervals(readings(same_variable(value_of(gold), "")[0])[0], is_gold=True)
+        for value in _values(expected) if not letters(gold) else ():
             try:
                 _check_value(value)
             except UnreadableError as error:
                 raise ValueError(
-                    f"its answer {shown} is neither words nor mathematics that MathReward reads ({error}); "
-                    + (way_out(gold) or "rewrite it, or grade it by ExactMatchReward or a function of your own")
+                    f"its answer {shown} is neither words nor mathematics that MathReward reads ({error}); rewrite it, "
+                    "or grade it by ExactMatchReward or a function of your own"
                 ) from error
 
     def _told(self, gold: str, answer: str) -> str:
@@ -182,7 +196,7 @@ def _spelling(text: str, *, is_worked_out: bool = True) -> str:
     reading = readings(text)[0]
     if not reading.items and reading.kind == "value":
         statement = read_statement(reading.text)
-        quantity = read_quantity(statement.value if statement and len(statement.others) < 2 else reading.text)
+        quantity = read_quantity(statement.value if statement and len(statement.others) < 1 else reading.text)
         number = read_number(quantity.value)
         if number is not None and not (is_worked_out and is_quotient(quantity.value, number[0])):
             return str(number[0]) + ("%" if quantity.is_percent else "") + (quantity.unit and f" {quantity.unit}")
@@ -198,7 +212,11 @@ def _values(answer: Answer) -> Iterator[str]:
 
 
 def _check_value(text: str) -> None:
-    for side in split(text, frozenset("=")):
-        value = read_quantity(side, any_unit=True).value
-        if read_number(value) is None:
-            read(value)
+    if text == r"\ldots" or is_prose(text) or read_time(text) is not None or read_compound(text) is not None:
+        return
+    statement = read_statement(text)
+    sides = (statement.value,) if statement is not None and not statement.others else split(text, frozenset("="))
+    for side in sides:
+        quantity = read_quantity(side, any_unit=True)
+        if read_number(quantity.value) is None and not quantity.unit.startswith("base "):
+            read(quantity.value)

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.latex.cost import is_affordable, rational
+from ada_lightning.rewards.latex.clock import read_time
+from ada_lightning.rewards.latex.cost import has_symbol, is_affordable, rational
 from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.evaluated import num_open
+from ada_lightning.rewards.latex.forms import is_another_form, num_tasks
+from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
-from ada_lightning.rewards.latex.structure import TIME
+from ada_lightning.rewards.latex.symbolic import decimal_value
 from ada_lightning.rewards.latex.text import depth, tidy
-from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
 from ada_lightning.rewards.whole_solution import way_out
 
 _MAX_CHARS = 500
@@ -33,8 +35,11 @@ def parse_quantity(text: str) -> Fraction | None:
     return numbers[0] if numbers else None
 
 
-def _stated(text: str) -> list[Fraction]:
-    """The number that a text states, and others that it says are equal to it; none where it states no number."""
+def _stated(text: str, *, constants: bool = False) -> list[Fraction]:
+    """The number that a text states, and others that it says are equal to it; none where it states no number.
+
+    ``constants``: pi and other irrational constants that are worked out count as numbers, to forty digits.
+    """
     if len(text) > _MAX_CHARS or depth(text) > MAX_DEPTH:
         return []
     statement = read_statement(tidy(text))
@@ -42,19 +47,23 @@ def _stated(text: str) -> list[Fraction]:
         return []
     quantity = read_quantity(statement.value)
     value = _number(quantity, is_open=False)
+    if value is None and constants:
+        value = _constant(quantity)
     if value is None:
         return []
-    others = [read_quantity(side) for side in statement.others]
-    return [value] + [
-        number
-        for other in others
-        if other.unit == quantity.unit and (number := _number(other, is_open=True)) is not None
-    ]
+    numbers = [value]
+    for other in map(read_quantity, statement.others):
+        number = _number(other, is_open=True)
+        number = _constant(other) if number is None and constants else number
+        if number is None:
+            return []  # 2x = 6 is an equation
+        numbers += [number] if other.unit == quantity.unit else []
+    return numbers
 
 
 def _number(quantity: Quantity, *, is_open: bool) -> Fraction | None:
     """The value of a quantity; ``is_open``: computed where it is an operation on numbers, such as 2+3."""
-    if (quantity.unit.startswith("base ") and quantity.unit != "base 10") or TIME.fullmatch(quantity.value):
+    if (quantity.unit.startswith("base ") and quantity.unit != "base 10") or read_time(quantity.value) is not None:
         return None
     found = read_number(quantity.value)
     if found is not None and (is_open or not is_quotient(quantity.value, found[0])):
@@ -68,11 +77,23 @@ def _number(quantity: Quantity, *, is_open: bool) -> Fraction | None:
     return value / 100 if quantity.is_percent and value is not None else value
 
 
+def _constant(quantity: Quantity) -> Fraction | None:
+    r"""An irrational constant in which nothing is left to compute, such as ``2\pi``; no root of a square."""
+    try:
+        tree = read(quantity.value)
+    except UnreadableError:
+        return None
+    return (
+        decimal_value(tree) if not has_symbol(tree) and is_another_form(tree, tree) and num_tasks(tree) == 0 else None
+    )
+
+
 class NumericReward:
-    """1.0 where the extracted number is close to ``reference["answer"]``, else 0.0.
+    r"""1.0 where the extracted number is close to ``reference["answer"]``, else 0.0.
 
     Close is ``|answer - gold| <= max(absolute_tolerance, relative_tolerance * |gold|)``, computed exactly. The answer
-    must be a number (:func:`parse_quantity`), not a task: ``123+456`` is worth 0 for any gold. Units are ignored,
+    must be a number (:func:`parse_quantity`) or a constant such as ``2\pi``, not a task: ``123+456`` is worth 0 for
+    any gold. Units are ignored,
     whichever they are; words that are no unit make it another answer (``18 squared``). Per cent are hundredths on both
     sides: 50% equals 0.5 and not 50.
 
@@ -111,7 +132,7 @@ class NumericReward:
         """
         gold = self._gold(prompt)
         text = self.extraction(completion.text)
-        numbers = [] if text is None else _stated(text)
+        numbers = [] if text is None else _stated(text, constants=True)
         if not numbers:
             return Verdict(0.0)
         # str(): a tolerance of 0.1 means one tenth, not the nearest binary number

@@ -29,7 +29,7 @@ def is_affordable(tree: Tree) -> bool:
     ``9^{9^{9^9}}``, ``10^{10^{10}}``, ``(5!)!!`` and ``\\binom{10^9}{10^8}`` are not.
 
     Example:
-        >>> from ada_lightning.rewards.latex.tree import read
+        >>> from ada_lightning.rewards.latex.grammar import read
         >>> is_affordable(read("2^{100}")), is_affordable(read("9^{9^{9}}"))
         (True, False)
     """
@@ -65,7 +65,7 @@ def rational(tree: Tree) -> Fraction | None:  # noqa: C901 - one branch for each
     r"""Evaluate an affordable tree exactly, where it has no variable, no root and no transcendental function.
 
     Example:
-        >>> from ada_lightning.rewards.latex.tree import read
+        >>> from ada_lightning.rewards.latex.grammar import read
         >>> rational(read(r"2\cdot3^{-2}+4!")), rational(read(r"\pi"))
         (Fraction(218, 9), None)
     """
@@ -115,7 +115,7 @@ def _power_bits(tree: Tree, base_bits: float, exponent_bits: float) -> float:
         return _TOO_MANY
     power = rational(tree[2]) if exponent_bits <= _SMALL_BITS else None
     is_root = power is None or power.denominator != 1
-    if is_root and base_bits > _MAX_ROOT_BITS:  # sympy factors what stands under a root
+    if is_root and base_bits > _MAX_ROOT_BITS:  # its digits would all be computed
         return _TOO_MANY
     return base_bits * max(exponent, 1)
 

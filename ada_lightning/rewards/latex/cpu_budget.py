@@ -18,8 +18,8 @@ class CpuBudgetError(BaseException):
 class CpuBudget:
     """Seconds of this process's own computing time, so that a busy machine changes no verdict.
 
-    Sizes of numbers are bounded before anything is computed (:mod:`~ada_lightning.rewards.latex.cost`), but not what an
-    algebra system makes of a harmless-looking expression: the floor of a complex logarithm takes minutes.
+    Sizes of numbers are bounded before anything is computed (:mod:`~ada_lightning.rewards.latex.cost`), but not how
+    many digits a function of a harmless-looking expression needs.
 
     Takes ``SIGPROF`` of the process. Signals reach its main thread alone; in another only the pool's limit holds.
 

@@ -2,7 +2,9 @@ r"""How much of a constant is left to compute: ``123+456`` is a task, 579 its an
 
 from __future__ import annotations
 
-from ada_lightning.rewards.latex.tree import Tree, walk
+from ada_lightning.rewards.latex.cost import is_affordable, rational
+from ada_lightning.rewards.latex.forms import has_other_functions, is_another_form, num_tasks
+from ada_lightning.rewards.latex.tree import Tree, symbols
 
 _ARITHMETIC = frozenset(("add", "multiply", "divide", "power", "factorial", "binomial", "abs", "floor", "ceiling"))
 
@@ -16,7 +18,7 @@ def num_open(tree: Tree) -> int:
     the gold. Nothing is computed here: the time is linear in the size of the tree.
 
     Example:
-        >>> from ada_lightning.rewards.latex.tree import read
+        >>> from ada_lightning.rewards.latex.grammar import read
         >>> [num_open(read(text)) for text in (r"-\frac{1}{2}", r"3 \times 10^4", r"\frac{6}{3}", "2+3", r"3^2\pi")]
         [0, 0, 1, 1, 2]
     """
@@ -38,24 +40,31 @@ def num_open(tree: Tree) -> int:
 def is_worked_out(gold: Tree, answer: Tree) -> bool:
     r"""Tell whether an answer is worked out as far as the gold, so that no task is its own answer.
 
-    - The gold is a constant: the answer is one, too, with no more open operations (:func:`num_open`).
+    - The gold is a constant: the answer is one, too, with no more open operations (:func:`num_open`), or in another
+      form that is as simple (:func:`~ada_lightning.rewards.latex.forms.is_another_form`).
     - It is solved (``x = 5``, ``1 < x``): the answer is solved, too, with the constant worked out.
     - It has variables otherwise: the answer has none but those. ``2x+x`` is ``3x`` then: what counts as simplified
       depends on the task (expand, factor), and the gold does not tell which.
 
     Example:
-        >>> from ada_lightning.rewards.latex.tree import read
+        >>> from ada_lightning.rewards.latex.grammar import read
         >>> pairs = ("5", "2+3"), (r"\sqrt{8}", r"2\sqrt{2}"), ("x=5", "2x=10")
         >>> [is_worked_out(read(gold), read(answer)) for gold, answer in pairs]
         [False, True, False]
     """
     expected, given = _relations(gold), _relations(answer)
     if not expected:
-        if _symbols(gold):
-            return _symbols(answer) <= _symbols(gold)
-        return not given and not _symbols(answer) and num_open(answer) <= num_open(gold)
+        if symbols(gold):
+            return symbols(answer) <= symbols(gold)
+        if given or symbols(answer):
+            return False
+        if not (is_affordable(gold) and is_affordable(answer)):
+            return gold == answer
+        if rational(gold) is None and (has_other_functions(gold, answer) or num_tasks(answer) > num_tasks(gold)):
+            return False  # arctan 1 for pi/4
+        return num_open(answer) <= num_open(gold) or is_another_form(gold, answer)
     if not all(_is_solved(relation) for relation in expected):
-        return bool(given) and _symbols(answer) <= _symbols(gold)
+        return bool(given) and symbols(answer) <= symbols(gold)
     return bool(given) and all(
         _is_solved(relation) and _open_sides(relation) <= _open_sides(expected[0]) for relation in given
     )
@@ -67,16 +76,11 @@ def _relations(tree: Tree) -> list[Tree]:
 
 def _is_solved(relation: Tree) -> bool:
     sides = relation[2:]
-    return any(side[0] == "symbol" and not _symbols(other) for side, other in (sides, sides[::-1]))
+    return any(side[0] == "symbol" and not symbols(other) for side, other in (sides, sides[::-1]))
 
 
 def _open_sides(relation: Tree) -> int:
     return sum(num_open(side) for side in relation[2:])
-
-
-def _symbols(tree: Tree) -> frozenset[str]:
-    """Names of the variables of a tree."""
-    return frozenset(part[1] for part in walk(tree) if part[0] == "symbol")
 
 
 def _is_literal(tree: Tree) -> bool:

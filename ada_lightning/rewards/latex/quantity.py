@@ -3,25 +3,40 @@ r"""What stands around a number without changing it: units, currency, degrees, p
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ada_lightning.rewards.latex.tree import MAX_DIGITS
+from ada_lightning.rewards.latex.foreign import SCALES as CHINESE_SCALES
+from ada_lightning.rewards.latex.grammar import MAX_DIGITS
 from ada_lightning.rewards.latex.unit import CURRENCIES, SCALES, is_bare_unit, is_counted, unit_name
 
-_UNIT_PART = re.compile(r"\\text\s*\{(?P<unit>[^{}]*)\}\s*(?P<power>\^\s*(?:[0-9]|\{\s*-?[0-9]\s*\}))?\s*")
-_JOINTS = {"/": "/", r"\cdot": " "}
-"""What may stand between two parts of a unit, and how :func:`~ada_lightning.rewards.latex.unit.unit_name` has it."""
-_MAX_UNIT_PARTS = 6
-_ENDS_VALUE = re.compile(r"(?:[0-9}\])]|\\pi)$")
-_BARE_VALUE = r"^(?P<value>[-+0-9.,/ ]*(?:[0-9]|\\frac\{[0-9]+\}\{[0-9]+\}))"
-_BARE_UNIT = re.compile(
-    _BARE_VALUE + r"\s*(?P<unit>[A-Za-z]+(?:\s*/\s*[A-Za-z]+|\s+[A-Za-z]+)*(?:\s*\^\s*(?:[0-9]|\{\s*[0-9]\s*\}))?)$"
+_MAX_UNIT_PARTS = 12
+_PIECE = re.compile(
+    r"\\text\s*\{[^{}]*\}|\^\s*(?:-?[0-9]|\{\s*-?[0-9]\s*\})|\\[a-zA-Z]+|[^\W\d_\u00b5]*[^\W\d_]+\.?|[0-9.,]+|\s+|.",
+    re.DOTALL,
 )
-_COUNTED = re.compile(_BARE_VALUE + r"\s+(?P<unit>[A-Za-z]{3,}(?:[\s-]+[A-Za-z]{2,})*)$")
-_MONEY = re.compile(rf"(-?)\s*([{''.join(CURRENCIES)}])\s*(-?[0-9].*)", re.DOTALL)
+_UNIT_PIECE = re.compile(r"\\text\s*\{[^{}]*\}|\^.*|\\(?:Omega|mu|cdot|times)|[^\W\d_]+\.?|¢|[\s()/-]+", re.DOTALL)
+_ENDS_VALUE = re.compile(r"(?:[0-9}\])!]|\\pi|\\infty|[0-9]\.)$")
+_IS_CONSTANT = re.compile(
+    r"(?:\\(?:frac|sqrt|pi|times|cdot|div|overline|bar|dot)(?![a-zA-Z])|(?<=[0-9])[eE](?=[-+]?[0-9])|[-+0-9.,/:{}()\[\]^!\s])+"
+)
+_AFTER_PI = re.compile(r"(?:m(?![a-zA-Z])|[^\W\d_]{2,}|\\)")
+_UNIT_RATIO = re.compile(
+    r"(?<=[0-9}\])\s])\\frac\s*\{\s*(?:\\text\s*\{)?\s*(?P<top>[A-Za-z]+)\s*(?:\})?\s*\}\s*\{\s*(?:\\text\s*\{)?\s*"
+    r"(?P<bottom>[A-Za-z]+(?:\^[0-9]|\^\{[0-9]\})?)\s*(?:\})?\s*(?:\^\{?[0-9]\}?)?\s*\}$"
+)
+_ORDINAL = re.compile(r"([0-9]+)(?:st|nd|rd|th)(?![A-Za-z])\s*(.*)", re.DOTALL)
+_MONEY = re.compile(rf"(-?)\s*([{''.join(CURRENCIES)}])\s*(-?[0-9.].*)", re.DOTALL)
 _MONEY_AFTER = re.compile(rf"(.*[0-9])\s*([{''.join(CURRENCIES)}])", re.DOTALL)
-_BASE = re.compile(r"^(?P<value>[0-9]+)_(?:\{\s*(?P<long>[0-9]{1,2})\s*\}|(?P<short>[0-9]))$")
+_BASES = {
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "eleven": 11,
+    "twelve": 12, "sixteen": 16,
+}  # fmt: skip
+_BASE = re.compile(
+    r"(?P<sign>-?)\(?(?P<digits>[0-9A-Z]+(?:\.[0-9A-Z]+)?)\)?\s*(?:_\s*(?:\{\s*\(?(?:\\text\s*\{\s*)?(?:base\s*)?(?P<long>[0-9]{1,2}|[a-z]+)"
+    r"(?:\s*\})?\)?\s*\}|(?P<short>[0-9]))|\s*(?:\\text\s*\{\s*)?\(?\s*(?:in\s+)?base[\s-]*(?P<said>[0-9]{1,2}|[a-z]+)\s*\)?(?:\s*\})?)"
+)
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)\s*(?:"
     r"(?P<decimal>(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE](?P<exponent>[-+]?[0-9]{1,3}))?"
@@ -29,6 +44,7 @@ _NUMBER = re.compile(
     r"|(?:(?P<plain_whole>[0-9]+)\s+)?(?P<plain_top>[0-9]+)\s*/\s*(?P<plain_bottom>[0-9]+)"
     r")"
 )
+_THOUSANDS_INSIDE = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 
 _RECURRING = re.compile(
     r"(?P<sign>[-+]?)\s*(?P<whole>[0-9]*)\.(?P<tenths>[0-9]*)\s*"
@@ -59,76 +75,104 @@ def read_quantity(text: str, *, any_unit: bool = False) -> Quantity:
         >>> read_quantity(r"5 \text{ cm}"), read_quantity("50%")
         (Quantity(value='5', unit='centimeter', is_percent=False), Quantity(value='50', unit='', is_percent=True))
     """
-    if percent := re.fullmatch(r"(.*[0-9})\]])\s*(?:%|\\text\s*\{\s*(?:%|per ?cent)\s*\}|per ?cent)", text, re.DOTALL):
+    if percent := re.fullmatch(
+        r"(.*[0-9})\]])\s*(?:\(?\s*%\s*\)?|\\text\s*\{\s*\(?(?:%|per ?cent)\)?\s*\}|\(?per ?cent\)?)", text, re.DOTALL
+    ):
         return Quantity(percent[1], is_percent=True)
     if degrees := re.fullmatch(
         r"((?!.*\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])).+?)\s*\^\\circ\s*(?:\\text\s*\{\s*)?([CF]?)\s*\}?",
         text,
         re.DOTALL,
     ):
-        return Quantity(degrees[1], "degree" + degrees[2])
+        return Quantity(degrees[1], {"C": "celsius", "F": "fahrenheit"}.get(degrees[2], "degree"))
     if money := _MONEY.fullmatch(text):
         return _money(money[1] + money[3], CURRENCIES[money[2]]) or Quantity(text)
     if money := _MONEY_AFTER.fullmatch(text):
         return Quantity(money[1], CURRENCIES[money[2]])
-    if base := _BASE.match(text):
-        return Quantity(base["value"], f"base {base['long'] or base['short']}")
-    return _in_text(text, any_unit) or (any_unit and _counted(text)) or _scaled(Quantity(text))
+    if (base := _BASE.fullmatch(text)) and (number := base["long"] or base["short"] or base["said"]):
+        number = str(_BASES.get(number, number))
+        return Quantity(base["sign"] + base["digits"], f"base {number}") if number.isdigit() else Quantity(text)
+    if (ordinal := _ORDINAL.fullmatch(text)) and (name := unit_name(ordinal[2], any_word=any_unit)) is not None:
+        return Quantity(ordinal[1], name)
+    text = _UNIT_RATIO.sub(lambda found: rf"\text{{{found['top']}/{found['bottom']}}}", text)
+    found = _with_unit(text, any_unit)
+    return Quantity(text) if found is None or found.unit.startswith("/") else found
 
 
 def _money(text: str, currency: str) -> Quantity | None:
     """Read what follows a currency sign: a number, with its name once more or ``per`` something."""
-    found = _in_text(text, False) or _scaled(Quantity(text))
+    found = _with_unit(text, False) or Quantity(text)
     if found.unit in ("", currency):
         return replace(found, unit=currency)
     return replace(found, unit=currency + found.unit) if found.unit.startswith("/") else None
 
 
-def _counted(text: str) -> Quantity | None:
-    found = _COUNTED.match(text)
-    name = unit_name(found["unit"], any_word=True) if found is not None and is_counted(found["unit"]) else None
-    return None if found is None or name is None else Quantity(found["value"].strip(), name)
+def _with_unit(text: str, any_unit: bool) -> Quantity | None:
+    """Take off the longest end that is a unit or what is counted, with a word for a large number before it."""
+    for value, unit in _ends(text):
+        if not _ENDS_VALUE.search(value.rstrip()):
+            continue
+        scale, rest = _split_scale(unit)
+        if scale:
+            number = read_number(value.strip())
+            name = unit_name(rest)
+            if number is None or is_quotient(value, number[0]) or name is None:
+                return None
+            return Quantity(_plain(number[0] * scale), name)
+        is_text = unit.lstrip().startswith(r"\text")
+        plain = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", unit)
+        is_constant = _IS_CONSTANT.fullmatch(value) is not None
+        if is_text or (is_constant and _may_stand_bare(value, unit, plain)):
+            name = unit_name(plain, any_word=any_unit and is_text)
+            if name is not None:
+                return Quantity(value.strip(), name)
+        if any_unit and is_constant and (is_counted(plain) or plain.strip().startswith("(")):
+            name = unit_name(plain, any_word=True)
+            if name is not None:
+                return Quantity(value.strip(), name)
+    return None
 
 
-def _in_text(text: str, any_unit: bool) -> Quantity | None:
-    r"""Take off what stands in ``\text`` at the end: one unit, or several with powers, ``/`` and ``\cdot`` between."""
-    rest, unit = text, ""
-    for _ in range(_MAX_UNIT_PARTS):
-        start = rest.rfind(r"\text")
-        found = _UNIT_PART.fullmatch(rest, start) if start > 0 else None
-        if found is None:
+def _ends(text: str) -> Iterator[tuple[str, str]]:
+    """Cut a text in two where a unit may begin, the longest unit first."""
+    pieces = _PIECE.findall(text)
+    starts: list[int] = []
+    position = len(text)
+    for piece in reversed(pieces):
+        if _UNIT_PIECE.fullmatch(piece) is None or len(starts) > _MAX_UNIT_PARTS:
             break
-        before = rest[:start].rstrip()
-        joint = next((sign for sign in _JOINTS if before.endswith(sign)), "")
-        rest = before.removesuffix(joint).rstrip()
-        unit = f"{_JOINTS.get(joint, ' ')} {found['unit'].strip()}{found['power'] or ''} {unit}"
-    if not unit or not _ENDS_VALUE.search(rest):
-        return None
-    scale, rest_of_unit = _split_scale(unit)
-    if scale:
-        return _scaled(Quantity(f"{rest} {scale} {rest_of_unit}".rstrip()))
-    name = unit_name(unit.strip(), any_word=any_unit)
-    return None if name is None else Quantity(rest, name)
+        position -= len(piece)
+        if (
+            (piece.strip(" /-)^") and not piece.startswith(("^", r"\cdot", r"\times")) and piece.strip() != "(")
+            or piece.strip() == "/"
+            or piece.strip() == "("
+        ):
+            starts.append(position)
+    for start in reversed(starts):
+        yield text[:start], text[start:]
 
 
-def _scaled(quantity: Quantity) -> Quantity:
-    """Read a number before bare words: one of :data:`SCALES`, a unit, or both."""
-    found = _BARE_UNIT.match(quantity.value)
-    if found is None:
-        return quantity
-    scale, unit = _split_scale(found["unit"])
-    number = read_number(found["value"].strip()) if scale else None
-    if number is not None and not is_quotient(found["value"], number[0]):
-        name = unit_name(unit)
-        return quantity if name is None else Quantity(_plain(number[0] * SCALES[scale]), name)
-    if is_bare_unit(found["unit"]):
-        return Quantity(found["value"].strip(), unit_name(found["unit"]) or "")
-    return quantity
+def _may_stand_bare(value: str, unit: str, plain: str) -> bool:
+    r"""Whether letters behind a constant are a unit where nothing says so: ``6 m`` and ``12\pi cm``, not ``6m``."""
+    is_apart = value[-1:].isspace() or unit[:1].isspace()
+    if value.rstrip().endswith(r"\pi") and not _AFTER_PI.match(unit.strip()):
+        return False
+    if plain.strip().startswith("("):
+        return is_apart and len(plain.strip("() ")) > 1
+    return is_bare_unit(plain, is_apart=is_apart)
 
 
-def _split_scale(unit: str) -> tuple[str, str]:
-    first, _, rest = unit.strip().partition(" ")
-    return (first.lower(), rest.strip()) if first.lower() in SCALES else ("", unit)
+def _split_scale(unit: str) -> tuple[int, str]:
+    """Return what a first word multiplies by, 0 where it does not, and the rest."""
+    plain = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", unit).strip()
+    first, _, rest = plain.partition(" ")
+    if first.lower() in SCALES:
+        return SCALES[first.lower()], rest.strip()
+    scale = next((word for word in sorted(CHINESE_SCALES, key=len, reverse=True) if plain.startswith(word)), "")
+    rest = plain.removeprefix(scale)
+    if not scale or plain.startswith(("\u5343\u7c73", "\u5343\u514b", "\u5343\u74e6")):  # kilo-
+        return 0, unit
+    return CHINESE_SCALES[scale], rest
 
 
 def _plain(number: Fraction) -> str:
@@ -150,6 +194,8 @@ def read_number(text: str) -> tuple[Fraction, bool] | None:
         return None
     if recurring := _RECURRING.fullmatch(text.strip()):
         return _recurring(recurring), False
+    if "/" in text or r"\frac" in text:
+        text = _THOUSANDS_INSIDE.sub(lambda found: found[0].replace(",", ""), text)
     found = _NUMBER.fullmatch(text.strip())
     if found is None:
         return None

@@ -1,4 +1,4 @@
-r"""What kind of answer a text is: one value, several, a point, an interval, a matrix, or words."""
+r"""What kind of answer a text is: one value, several, a point, an interval, a matrix, a ratio, or words."""
 
 from __future__ import annotations
 
@@ -7,30 +7,45 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ada_lightning.rewards.latex.clock import read_time
+from ada_lightning.rewards.latex.matrices import MATRIX, cells_of
+from ada_lightning.rewards.latex.names import is_name, plain_name
 from ada_lightning.rewards.latex.text import enclosed, split, tidy
+from ada_lightning.rewards.latex.wording import CJK, is_nothing, is_roman, is_words, word_list, words
 
 _ALL_REAL = r"\mathbb{R}"
+_SEPARATORS = {",": ",", ";": ",", r"\AND": "and", r"\OR": "or"}
 _COMMA = frozenset((",", ";"))
 _CUP = frozenset((r"\cup",))
-_MATRIX = re.compile(r"\\begin\{([pbB]?matrix)\}(.*)\\end\{\1\}", re.DOTALL)
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
-_CONJUNCTION = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
-_WORDS = re.compile(r"(?:\\text\s*\{[^{}0-9]*\}|[A-Za-z\s.,'!?()-])+")
+_AND = re.compile(
+    r"\\text\s*\{\s*,?\s*(?:and|\u548c|\u4e14|\u4e0e|\u53ca)\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])"
+    rf"|(?<![{CJK}])(?:\u548c|\u4e14|\u4e0e|\u53ca)(?![{CJK}])"
+)
+_OR = re.compile(
+    r"\\text\s*\{\s*,?\s*(?:or|\u6216\u8005?)\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])"
+    rf"|(?<![{CJK}])\u6216\u8005?(?![{CJK}])"
+)
 _MEMBER = re.compile(r"^\(?[A-Za-z](?:_\{?[A-Za-z0-9]+\}?)?(?:,\s*[A-Za-z])*\)?\s*\\in(?![A-Za-z])\s*")
-_OPERATOR = re.compile(r"(<|>|\\[lg]e(?![a-zA-Z]))")
-_SIDE = re.compile(r"(?:[A-Za-z]|\\(?:alpha|beta|gamma|theta|lambda|mu|phi|omega))(?:_\{?[A-Za-z0-9]+\}?)?")
-_TURNED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
-_NAMED = re.compile(
-    r"^(?P<name>(?:[A-Za-z]|\\[a-zA-Z]+)(?:_\{?[A-Za-z0-9]+\}?)?|\(\s*[A-Za-z](?:,\s*[A-Za-z])+\s*\)"
-    r"|\\text\s*\{[A-Za-z ]+\})"
-    r"\s*=\s*(?=[(\[]|\\\{|\\begin\{[pbB]?matrix\})"
+_POINT_NAME = re.compile(r"^(?:\\text\s*\{\s*[Pp]oints?\s*\}\s*)?(?P<name>[ABD-Z](?:'|_\{?[0-9]\}?)?)\s*(?=\()")
+_PLUS_MINUS = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
+_RESIDUE = re.compile(
+    r"(?:[A-Za-z]\s*\\equiv(?![A-Za-z])\s*)?(?P<value>[^=<>,]*?)\s*(?:\\pmod(?![A-Za-z])\s*(?:\{(?P<braced>[^{}]+)\}"
+    r"|(?P<bare>[0-9A-Za-z]))|\(\s*(?:\\text\s*\{\s*)?\\?(?:mod|bmod)(?:\s*\})?\s*(?P<bracketed>[0-9A-Za-z]+)\s*\)"
+    r"|\\b?mod(?![A-Za-z])\s*\{?\s*(?P<plain>[0-9A-Za-z]+)\s*\}?)"
 )
-TIME = re.compile(
-    r"(?:[01]?[0-9]|2[0-4])\s*\{?:\}?\s*[0-5][0-9](?::[0-5][0-9])?\s*(?:\\text\s*\{\s*)?(?:[AaPp]\.?\s*[Mm]\.?)?\s*\}?"
+_CIRCLE = "[\u2460-\u2473]"
+_CIRCLED = re.compile(rf"{_CIRCLE}(?:\s*(?:,|and|\u548c|\u4e0e|\u53ca)?\s*{_CIRCLE})*")
+_TEXT_THEN_AND = re.compile(r"\\text\s*\{\s*([^{}]*\S)\s+(and|or)\s*\}")
+_ALL_WORDS = re.compile(
+    r"(?:x is )?(?:all|any) real (?:numbers?|values?)(?: of x)?|all reals"
+    "|\u5168\u4f53\u5b9e\u6570|\u4efb\u610f\u5b9e\u6570"
 )
-"""Of day: 10:30 is no ratio."""
+_RELATION = re.compile(r"[<>]|\\(?:[lg]e|ne)(?![a-zA-Z])")
+_DOTS = re.compile(r"\\(?:l|c)?dots(?:[cbmo])?(?![A-Za-z])|\.\.\.")
 MAX_ITEMS = 64
 _MAX_LEVELS = 6
+_MAX_SIGNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,40 +53,31 @@ class Answer:
     """An answer by its structure."""
 
     kind: str
-    """``value``, ``words``, ``time``, ``list`` (several without brackets), ``set``, ``union``, ``matrix``, or the two
-    brackets of a point or interval, such as ``(]``."""
+    """``value``, ``words``, ``list`` (several without brackets), ``set``, ``union``, ``matrix``, ``ratio``, ``residue``
+    (a number and its modulus), or the two brackets of a point or interval, such as ``(]``."""
     text: str
     """Tidy LaTeX of the whole."""
     items: tuple[Answer, ...] = ()
     """Parts in their order; rows of a matrix are of kind ``row``."""
     name: str = ""
-    """What the brackets, set or matrix were said to be equal to, such as ``(x,y)``."""
+    """What the brackets, set, matrix or ratio were said to be equal to, such as ``(x,y)``."""
+    joint: str = ","
+    """What joins the parts of a list: ``and``, ``or`` or a comma."""
 
     def key(self) -> str:
         """Text by which equally written answers are recognised."""
         if self.kind == "words":
             return words(self.text)
-        if self.kind == "time":
-            return re.sub(r"[\s.{}]|^0(?=[0-9])", "", words(self.text))
         if self.items:
             keys = [item.key() for item in self.items]
-            if self.kind in ("list", "set", "union"):
+            if self.kind in ("list", "set", "union") and r"\ldots" not in keys:
                 keys.sort()
-            return f"{'' if self.kind in ('list', 'set') else self.kind}[{'; '.join(keys)}]"
+            has_meaning = self.kind == "list" and (self.items[0].kind == "words" or _RELATION.search(self.text))
+            joint = self.joint.replace("and", "" if self.items[0].kind == "words" else "and") if has_meaning else ""
+            joint = joint.replace(",", "")
+            name = f"{self.name}=" if self.name else ""
+            return f"{name}{'' if self.kind in ('list', 'set') else self.kind}{joint}[{'; '.join(keys)}]"
         return re.sub(r"\s+(?![0-9])|(?<![0-9])\s+", "", self.text)  # 3 3/4 is not 33/4
-
-
-def words(text: str, *, fold: bool = True) -> str:
-    r"""Words of a text answer: without ``\text``, punctuation at the ends, double spaces, and (``fold``) case.
-
-    Example:
-        >>> words(r"\text{Yes, it is}.")
-        'yes, it is'
-    """
-    plain = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text)
-    plain = " ".join(plain.split()).strip(" .,?()")
-    plain = re.sub(r"(?<=[A-Za-z]{2})!+$", "", plain)  # after a single letter it is a factorial
-    return plain.casefold() if fold else plain
 
 
 def read_answer(text: str, *, commas_group_digits: bool = True) -> Answer:
@@ -86,12 +92,20 @@ def read_answer(text: str, *, commas_group_digits: bool = True) -> Answer:
         ('set', '(]', 'list')
     """
     tidied = tidy(text)
-    if _is_words(tidied):
-        return _value(tidied)
-    tidied = _CONJUNCTION.sub(",", tidied)
+    if _CIRCLED.fullmatch(tidied):
+        items = tuple(Answer("words", sign) for sign in re.findall(_CIRCLE, tidied))
+        return Answer("list", tidied, items) if len(items) > 1 else items[0]
+    if is_words(tidied):
+        return _words(tidied)
+    tidied = _TEXT_THEN_AND.sub(r"\\text{\1} \2 ", tidied)
+    tidied = _OR.sub(r"\\OR ", _AND.sub(r"\\AND ", tidied))
+    if _RELATION.search(tidied):
+        tidied = re.sub(
+            r"\\(?:land|wedge)(?![a-zA-Z])", r"\\AND ", re.sub(r"\\(?:lor|vee)(?![a-zA-Z])", r"\\OR ", tidied)
+        )
     if commas_group_digits:
         tidied = _group_digits(tidied)
-    return _read(tidied, 0)
+    return read_part(tidied)
 
 
 @lru_cache(maxsize=4096)
@@ -101,22 +115,64 @@ def readings(text: str) -> tuple[Answer, ...]:
     return (grouped,) if grouped == separated else (grouped, separated)
 
 
+def read_part(text: str) -> Answer:
+    """Recognise the structure of tidy LaTeX."""
+    return _read(text, 0)
+
+
 def _read(text: str, level: int) -> Answer:
     if level > _MAX_LEVELS:
         return Answer("value", text)
-    if named := _NAMED.match(text):
-        value = _read(text[named.end() :], level + 1)
-        if value.items and value.kind != "list":  # of a list the name is that of the first part
-            return replace(value, name=re.sub(r"[\s{}]", "", named["name"]))
-    if matrix := _MATRIX.fullmatch(text):
-        rows = [row for row in matrix[2].split(r"\\") if row.strip()]
-        return Answer("matrix", text, tuple(_row(row, level) for row in rows[:MAX_ITEMS]))
+    if (named := _named(text, level)) is not None:
+        return named
+    if MATRIX.search(text) is not None and (rows := cells_of(text)) is not None:
+        items = tuple(
+            Answer("row", "&".join(row), tuple(_read(cell, level + 1) for cell in row[:MAX_ITEMS]))
+            for row in rows[:MAX_ITEMS]
+        )
+        return Answer("matrix", text, items)
     text = _MEMBER.sub("", text)
-    for kind, separators in (("union", _CUP), ("list", _COMMA)):
-        parts = [part for part in split(text, separators) if part]
-        if 1 < len(parts) <= MAX_ITEMS:
-            return Answer(kind, text, _flat(_read(part, level + 1) for part in parts))
-    return _bracketed(text, level) or _signs(text, level) or _value(text)
+    if (residue := _residue(text)) is not None:
+        return residue
+    parts = [part for part in split(text, _CUP) if part]
+    if 1 < len(parts) <= MAX_ITEMS:
+        items = tuple(_read(part, level + 1) for part in parts)
+        if all(item.kind == "set" for item in items):
+            return Answer("set", text, _flat(part for item in items for part in item.items))
+        return Answer("union", text, items)
+    return _listed(text, level) or _signs(text, level) or _bracketed(text, level) or _ratio(text, level) or _value(text)
+
+
+def _named(text: str, level: int) -> Answer | None:
+    """``(x,y) = (1,2)``, ``A^{-1} = `` a matrix, ``a:b = 2:3``, ``P(1,2)``: what is behind the name, with its name."""
+    sides = split(text, frozenset("="))
+    if len(sides) == 2 and all(sides):
+        parts = split(sides[0], frozenset(":"))
+        value = _read(sides[1], level + 1) if all(map(is_name, parts)) else Answer("value", "")
+        if value.kind == "residue" or (
+            value.items and value.kind not in ("list", "words")
+        ):  # of a list it is the first part's
+            return replace(value, name=plain_name(sides[0]))
+    found = _POINT_NAME.match(text)
+    if found is not None and (brackets := enclosed(text[found.end() :])) is not None and "|" not in text:
+        value = _read(text[found.end() :], level + 1)
+        is_point = value.kind == "()" or (value.kind == "list" and all(item.kind == "()" for item in value.items))
+        return replace(value, name=found["name"]) if brackets[0] == "(" and is_point else None
+    return None
+
+
+def _listed(text: str, level: int) -> Answer | None:
+    parts = [part for part in split(text, frozenset(_SEPARATORS)) if part]
+    if not 1 < len(parts) <= MAX_ITEMS:
+        return None
+    joints = {
+        name for sign, name in _SEPARATORS.items() if sign[0] == "\\" and len(split(text, frozenset((sign,)))) > 1
+    }
+    if all(map(is_roman, parts)) and any(len(part) > 1 for part in parts):
+        items: tuple[Answer, ...] = tuple(Answer("words", part) for part in parts)
+    else:
+        items = _flat(_read(part, level + 1) for part in parts)
+    return Answer("list", text, items, joint=joints.pop() if len(joints) == 1 else ",")
 
 
 def _bracketed(text: str, level: int) -> Answer | None:
@@ -129,7 +185,10 @@ def _bracketed(text: str, level: int) -> Answer | None:
         return None
     opening, content, closing = found
     parts = [part for part in split(content, _COMMA) if part]
-    if opening == r"\{" and closing == r"\}" and parts and len(parts) <= MAX_ITEMS and "|" not in content:
+    is_builder = re.search(r"\||(?<!:):(?!:)", content) is not None and re.search(
+        r"[<>]|\\(?:[lg]e|in|ne)(?![a-z])", content
+    )
+    if opening == r"\{" and closing == r"\}" and parts and len(parts) <= MAX_ITEMS and not is_builder:
         return Answer("set", text, _flat(_read(part, level + 1) for part in parts))
     if opening + closing == "{}" or (len(parts) == 1 and opening + closing == "()"):
         return _read(content, level + 1)
@@ -139,26 +198,57 @@ def _bracketed(text: str, level: int) -> Answer | None:
 
 
 def _signs(text: str, level: int) -> Answer | None:
-    r"""``a \pm b`` stands for two values."""
-    if not re.search(r"\\[pm][mp](?![A-Za-z])", text) or level > _MAX_LEVELS - 1:
+    r"""``a \pm b`` stands for two values, ``(\pm1, 0)`` for two points; two ``\pm`` are independent, ``\mp`` is not."""
+    signs = _PLUS_MINUS.findall(text)
+    if not signs or level > _MAX_LEVELS - 1 or text.startswith(r"\{"):
         return None
-    upper = re.sub(r"\\mp(?![A-Za-z])", "-", re.sub(r"\\pm(?![A-Za-z])", "+", text))
-    lower = re.sub(r"\\mp(?![A-Za-z])", "+", re.sub(r"\\pm(?![A-Za-z])", "-", text))
-    return Answer("list", text, (_value(upper), _value(lower)))
+    if r"\mp" in signs or len(signs) > _MAX_SIGNS:
+        chosen = [dict(zip((r"\pm", r"\mp"), pair, strict=True)) for pair in ("+-", "-+")]
+        texts = [_PLUS_MINUS.sub(lambda found, one=one: one[found[0]], text) for one in chosen]  # type: ignore[misc]
+    else:
+        texts = [text]
+        for _ in signs:
+            texts = [_PLUS_MINUS.sub(sign, one, count=1) for one in texts for sign in "+-"]
+    return Answer("list", text, _flat(_read(one, level + 1) for one in dict.fromkeys(texts)))
+
+
+def _ratio(text: str, level: int) -> Answer | None:
+    """``2:3`` and ``2:3:4``."""
+    if (time := read_time(text)) is not None and time.is_told:
+        return None
+    parts = split(text.replace("{:}", ":"), frozenset(":"))
+    if len(parts) < 2 or not all(parts) or re.search(r"=|<|>|[A-Za-z]{3}", re.sub(r"\\[a-zA-Z]+", "", text)):
+        return None
+    return Answer("ratio", text.replace("{:}", ":"), tuple(_value(part) for part in parts[:MAX_ITEMS]))
+
+
+def _residue(text: str) -> Answer | None:
+    r"""``x \equiv 5 \pmod 7``: 5 and 7."""
+    found = _RESIDUE.fullmatch(text)
+    if found is None or not found["value"]:
+        return None
+    modulus = found["braced"] or found["bare"] or found["bracketed"] or found["plain"]
+    return Answer("residue", text, (_value(found["value"]), _value(modulus)))
+
+
+def _words(text: str) -> Answer:
+    if is_nothing(text):
+        return Answer("set", r"\emptyset")
+    if _ALL_WORDS.fullmatch(words(text)):
+        return _read(_ALL_REAL, 0)
+    found = word_list(text)
+    if found is not None:
+        return Answer("list", text, tuple(Answer("words", part) for part in found[0][:MAX_ITEMS]), joint=found[1])
+    return _value(text)
 
 
 def _value(text: str) -> Answer:
-    if TIME.fullmatch(text):
-        return Answer("time", text)
-    if not _is_words(text):
+    if _DOTS.fullmatch(text):
+        return Answer("value", r"\ldots")
+    if not is_words(text):
         return Answer("value", text)
     plain = words(text, fold=False)
     return Answer("words", text) if len(plain) > 1 else Answer("value", plain or text)
-
-
-def _row(text: str, level: int) -> Answer:
-    cells = split(text, frozenset("&"))[:MAX_ITEMS]
-    return Answer("row", text, tuple(_read(cell, level + 1) for cell in cells))
 
 
 def _flat(answers: Iterable[Answer]) -> tuple[Answer, ...]:
@@ -168,64 +258,12 @@ def _flat(answers: Iterable[Answer]) -> tuple[Answer, ...]:
     return tuple(flat[:MAX_ITEMS])
 
 
-def _is_words(text: str) -> bool:
-    r"""Words: of three letters or more (``xy`` is a product), inside of ``\text``, or a choice such as (B)."""
-    if _WORDS.fullmatch(text) is None:
-        return False
-    plain = words(text)
-    if plain.endswith("!"):
-        return False
-    return "\\text" in text or plain == "no" or len(plain) == 1 or re.search(r"[a-z]{3}", plain) is not None
-
-
 def _group_digits(text: str) -> str:
-    """Remove commas that group digits in threes, where they stand outside of brackets."""
+    """Remove commas that group digits in threes, where they stand outside of brackets; braces alone are none."""
     pieces, last = [], 0
     for found in _THOUSANDS.finditer(text):
-        level = sum((character in "([{") - (character in ")]}") for character in text[: found.start()])
+        before = re.sub(r"(?<!\\)[{}]", "", text[: found.start()])
+        level = sum((character in "([{") - (character in ")]}") for character in before)
         pieces += [text[last : found.start()], found[0].replace(",", "") if level <= 0 else found[0]]
         last = found.end()
     return "".join(pieces) + text[last:]
-
-
-def as_intervals(answer: Answer) -> Answer:
-    r"""Write ``1 < x \le 3`` as ``(1,3]``, and ``x < 1 \text{ or } x > 3`` as a union; anything else stays as it is.
-
-    Example:
-        >>> as_intervals(read_answer(r"0 \le x < 1")).text, as_intervals(read_answer("x + 1")).text
-        ('[0,1)', 'x + 1')
-    """
-    if answer.kind == "list":
-        intervals = [_interval(item.text) if item.kind == "value" else None for item in answer.items]
-        found = tuple(interval for interval in intervals if interval is not None)
-        return Answer("union", answer.text, found) if len(found) == len(intervals) else answer
-    return (_interval(answer.text) if answer.kind == "value" else None) or answer
-
-
-def _interval(text: str) -> Answer | None:
-    parts = [part.strip() for part in _OPERATOR.split(text)]
-    if len(parts) == 3:
-        left, operator, right = parts
-        if _SIDE.fullmatch(right) and not _SIDE.fullmatch(left):
-            left, operator, right = right, _TURNED[operator], left
-        if not _SIDE.fullmatch(left):
-            return None
-        ends = (
-            (r"-\infty", "<", operator, right)
-            if operator in ("<", r"\le")
-            else (right, _TURNED[operator], "<", r"\infty")
-        )
-    elif len(parts) == 5 and _SIDE.fullmatch(parts[2]):
-        lower, first, _, second, upper = parts
-        if first in (">", r"\ge"):
-            lower, first, second, upper = upper, _TURNED[second], _TURNED[first], lower
-        ends = (lower, first, second, upper)
-    else:
-        return None
-    lower, first, second, upper = ends
-    if not lower or not upper or {first, second} - {"<", r"\le"}:
-        return None
-    brackets = ("(" if first == "<" else "[") + (")" if second == "<" else "]")
-    return Answer(
-        brackets, f"{brackets[0]}{lower},{upper}{brackets[1]}", (Answer("value", lower), Answer("value", upper))
-    )

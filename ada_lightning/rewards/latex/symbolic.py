@@ -1,25 +1,39 @@
-"""Equality of two trees: exactly where they are rational, by digits where constant, by math-verify where symbolic."""
+"""Equality of two trees: exact where they are rational, by digits elsewhere, at random points for variables.
+
+Why points decide, and no algebra system: two different rational functions agree at a random point with a probability of
+at most their degree over the number of points to choose from (Schwartz 1980, Zippel 1979), below 10^-15 here for all
+points together. Other expressions are analytic on each side of a few curves, and two of them that differ agree on a set
+of measure zero only; each is computed with more digits than all of its literals have. The points follow from a hash of
+both trees, so nobody can write an answer that is right at its own points. An algebra system knows less (it says no to
+equal logarithms) and has no bound on its time.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
-from functools import cache
-from typing import TYPE_CHECKING, Any
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
 
-from ada_lightning.rewards.latex.cost import has_decimal, has_symbol, is_affordable, rational
+from ada_lightning.rewards.latex.cost import bits, has_decimal, has_symbol, is_affordable, rational
 from ada_lightning.rewards.latex.cpu_budget import CpuBudget
+from ada_lightning.rewards.latex.domain import integers, positives
 from ada_lightning.rewards.latex.tolerance import EXACT, Tolerance
-from ada_lightning.rewards.latex.tree import Tree
+from ada_lightning.rewards.latex.tree import Tree, negative, substitute, symbols, walk
+from ada_lightning.rewards.latex.values import Evaluator, TooLargeError, UndefinedError
 
-if TYPE_CHECKING:
-    from sympy import Basic
-
-_DIGITS = 40
-_SLACK = 1e-32  # relative: eight digits for what is lost in rounding
-_POINTS = (((7, 5), (11, 7)), ((19, 8), (5, 3)), ((3, 11), (13, 4)))
-"""Where expressions with variables are compared before anything is simplified: start and ratio of the values, as
-numerators and denominators."""
+Point = Mapping[str, Fraction]
+_DIGITS = 50
+_DIGITS_OF_A_BIT = 0.31
+_SPARE_DIGITS = 12
+"""For what is lost in rounding."""
+_NUM_POINTS = 5
+_MANY_DIGITS = 400
+_MAX_TRIES = 24
+_GRAIN = 2**24
+_RANGES = ((0, 1), (1, 8), (0, 8), (2, 60))
+_EXACT_KINDS = frozenset(("number", "symbol", "add", "multiply", "divide", "power", "abs"))
 
 
 def are_equal(gold: Tree, answer: Tree, tolerance: Tolerance, budget: CpuBudget) -> bool:
@@ -27,9 +41,9 @@ def are_equal(gold: Tree, answer: Tree, tolerance: Tolerance, budget: CpuBudget)
 
     Equal trees are equal. Where one of them is too costly to evaluate (:func:`~ada_lightning.rewards.latex.cost.
     is_affordable`), nothing else is: see :class:`~ada_lightning.rewards.math.MathReward`. Rational values are compared
-    exactly, other constants by 40 digits, both with the tolerance where a decimal number occurs. What
-    has variables is wrong where it differs at one of a few points, and else compared by math-verify, which simplifies
-    the difference. The budget is for what no bound is known of beforehand: everything but rational numbers.
+    exactly, other constants by 50 digits and more, both with the tolerance where a decimal number occurs. What has
+    variables is compared at random points, exactly where both are rational functions. The budget is for everything but
+    rational numbers.
 
     Raises:
         CpuBudgetError: the budget is spent.
@@ -42,73 +56,117 @@ def are_equal(gold: Tree, answer: Tree, tolerance: Tolerance, budget: CpuBudget)
     left, right = rational(gold), rational(answer)
     if left is not None and right is not None:
         return (tolerance if is_rounded else EXACT).accepts(left, right)
-    _load_algebra()  # most of a second, once, that no answer pays for
     with budget.spend():
-        return _same_by_algebra(gold, answer, tolerance if is_rounded else EXACT)
+        return _same_by_values(gold, answer, tolerance if is_rounded else EXACT)
 
 
-def _same_by_algebra(gold: Tree, answer: Tree, tolerance: Tolerance) -> bool:
+def _same_by_values(gold: Tree, answer: Tree, tolerance: Tolerance) -> bool:
     if {"relation", "and"} & {gold[0], answer[0]}:
         return _same_relations(_relations(gold), _relations(answer))
     if has_symbol(gold) or has_symbol(answer):
-        return _same_expression(to_sympy(gold), to_sympy(answer))
+        return (
+            all(first == second for first, second in _at_points(gold, answer))
+            if _is_exact(gold, answer)
+            else _agree(gold, answer)
+        )
     return _same_constant(gold, answer, tolerance)
 
 
-@cache
-def _load_algebra() -> None:
-    import math_verify
-    import sympy.physics.units  # noqa: F401 - sympy loads it when it compares
-
-    # It warns that it has no time limit: the budget is one, and the pool has another.
-    logging.getLogger(math_verify.__name__).setLevel(logging.ERROR)
-
-
-def to_sympy(tree: Tree) -> Basic:
-    """Build the sympy expression of an affordable tree, from its classes and never from text."""
-    import sympy  # late: it costs most of a second and only some answers need it
-
-    kind = tree[0]
-    if kind == "number":
-        return sympy.Rational(tree[1].numerator, tree[1].denominator)
-    if kind == "symbol":
-        return sympy.Symbol(tree[1], real=True)
-    if kind == "constant":
-        return {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "infty": sympy.oo}[tree[1]]
-    parts = [to_sympy(part) for part in tree[1:]]
-    if kind == "power" and _is_odd_root(*parts):
-        return -((-parts[0]) ** parts[1])
-    return _operators()[kind](*parts)
+def _is_exact(*trees: Tree) -> bool:
+    """Whether they are rational functions, of which fractions have exact values."""
+    return all(
+        part[0] in _EXACT_KINDS and (part[0] != "power" or _is_integer(rational(part[2]))) for tree in trees
+        for part in walk(tree)
+    )  # fmt: skip
 
 
-def _is_odd_root(base: Any, exponent: Any) -> bool:
-    """Whether it is the cube root of -8 or the like: -2 where people write answers, and complex in sympy."""
-    return bool(exponent.is_Rational and exponent.p == 1 and exponent.q % 2 and exponent.q > 1 and base.is_negative)
+def _is_integer(number: Fraction | None) -> bool:
+    return number is not None and number.denominator == 1
 
 
-@cache
-def _operators() -> dict[str, Callable[..., Any]]:
-    import sympy
+def _at_points(gold: Tree, answer: Tree) -> Iterator[tuple[Fraction | None, Fraction | None]]:
+    """Exact values of both at random points."""
+    for point in list(_points(gold, answer))[:_NUM_POINTS]:
+        yield tuple(rational(substitute(tree, point)) for tree in (gold, answer))  # type: ignore[misc]
 
-    table: dict[str, Callable[..., Any]] = {
-        "add": sympy.Add,
-        "multiply": sympy.Mul,
-        "divide": lambda upper, lower: sympy.Mul(upper, sympy.Pow(lower, -1)),
-        "power": sympy.Pow,
-        "abs": sympy.Abs,
-        "floor": sympy.floor,
-        "ceiling": sympy.ceiling,
-        "factorial": sympy.factorial,
-        "binomial": sympy.binomial,
-        "ln": sympy.log,
-        "log": lambda argument, base=10: sympy.log(argument) / sympy.log(base),
-        "exp": sympy.exp,
-    }
-    for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"):
-        table[name] = getattr(sympy, name)
-    for name in ("sin", "cos", "tan"):
-        table["arc" + name] = getattr(sympy, "a" + name)
-    return table
+
+def _agree(gold: Tree, answer: Tree) -> bool:
+    """Whether both have the same values, and are defined alike, at random points."""
+    digits, is_complex = _digits(gold, answer), _has_i(gold) or _has_i(answer)
+    presumed = positives(gold) & positives(answer)
+    num_equal, enough = 0, _NUM_POINTS if digits < _MANY_DIGITS else 2
+    for point in _points(gold, answer):
+        try:
+            pair = _pair(gold, answer, point, digits, is_complex=is_complex)
+        except TooLargeError:
+            continue
+        except UndefinedError:
+            if presumed:  # ln x + ln y has no value where ln(xy) may have one
+                continue
+            return False
+        if pair is None:
+            continue
+        if not _is_near(*pair, digits):
+            return False
+        num_equal += 1
+        if num_equal == enough:
+            return True
+    return num_equal >= 2
+
+
+def _pair(gold: Tree, answer: Tree, point: Point, digits: int, *, is_complex: bool) -> tuple[Any, Any, Any] | None:
+    """Both values and the largest number on the way; None where neither is defined.
+
+    Raises:
+        UndefinedError: one of them has no value.
+    """
+    import mpmath
+
+    found: list[Any] = []
+    with mpmath.workdps(digits):
+        evaluate = Evaluator(point, is_complex=is_complex)
+        for tree in (gold, answer):
+            try:
+                found.append(evaluate(tree))
+            except UndefinedError:
+                found.append(None)
+        if found == [None, None]:
+            return None
+        if None in found:
+            raise UndefinedError
+        return found[0], found[1], evaluate.scale
+
+
+def _is_near(first: Any, second: Any, scale: Any, digits: int) -> bool:
+    import mpmath
+
+    with mpmath.workdps(digits):
+        return bool(abs(first - second) <= mpmath.mpf(10) ** (_SPARE_DIGITS - digits) * scale)
+
+
+def _digits(*trees: Tree) -> int:
+    """More digits than the literals and results of all trees have together."""
+    return int(_DIGITS + 2 * _DIGITS_OF_A_BIT * sum(bits(tree) for tree in trees))
+
+
+def _has_i(tree: Tree) -> bool:
+    return any(part == ("constant", "i") for part in walk(tree))
+
+
+def _points(gold: Tree, answer: Tree) -> Iterator[dict[str, Fraction]]:
+    """Random values of all variables, of several sizes; of both signs but where only positive ones make sense."""
+    names = sorted(symbols(gold) | symbols(answer))
+    whole = integers(gold) | integers(answer)
+    positive = (positives(gold) & positives(answer)) | whole
+    rng = random.Random(hashlib.sha256(repr((gold, answer)).encode()).digest())
+    for index in range(_MAX_TRIES):
+        low, high = _RANGES[index % len(_RANGES)]
+        point = {}
+        for name in names:
+            value = Fraction(rng.randrange(1, (high - low) * _GRAIN), _GRAIN) + low
+            sign = -1 if name not in positive and rng.random() < 0.5 else 1
+            point[name] = Fraction(1 + rng.randrange(12)) if name in whole else sign * value
+        yield point
 
 
 def _relations(tree: Tree) -> list[Tree]:
@@ -132,86 +190,91 @@ def _same_relations(gold: list[Tree], answer: list[Tree]) -> bool:
 
 
 def _same_relation(gold: Tree, answer: Tree) -> bool:
-    """Whether the differences of both sides are the same but for a factor; a positive one in inequalities.
+    """Whether the differences of both sides are the same but for a factor; a positive one in inequalities."""
+    import mpmath
 
-    math-verify solves both instead, which has no bound worth the name.
-    """
     if gold[1] != answer[1] or not (has_symbol(gold) and has_symbol(answer)):
         return False
-    expected, given = (to_sympy(tree[2]) - to_sympy(tree[3]) for tree in (gold, answer))
-    point = next(_points(expected, given))
-    first, second = expected.xreplace(point), given.xreplace(point)
-    if first.is_zero is not False or second.is_zero is not False:
+    expected, given = (("add", tree[2], negative(tree[3])) for tree in (gold, answer))
+    digits, is_complex = _digits(expected, given), _has_i(gold) or _has_i(answer)
+    pairs = []
+    for point in _points(expected, given):
+        try:
+            pair = _pair(expected, given, point, digits, is_complex=is_complex)
+        except (TooLargeError, UndefinedError):
+            continue
+        pairs += [pair] if pair is not None else []
+        if len(pairs) == _NUM_POINTS:
+            break
+    if len(pairs) < 3:
         return False
-    if gold[1] in ("<", "<=") and first.is_positive != second.is_positive:
-        return False
-    return _same_expression(expected * second, given * first)
-
-
-def _same_expression(gold: Basic, answer: Basic) -> bool:
-    """Refute by a few points, which costs milliseconds; only what they cannot tell apart goes to math-verify."""
-    if gold == answer:
-        return True
-    if not _agree_at_points(gold, answer):
-        return False
-    from math_verify import verify
-
-    return bool(verify(gold, answer, timeout_seconds=None))
+    with mpmath.workdps(digits):
+        first, second, _ = pairs[0]
+        noise = mpmath.mpf(10) ** (_SPARE_DIGITS - digits) * pairs[0][2]
+        if abs(first) <= noise or abs(second) <= noise:
+            return False
+        if gold[1] in ("<", "<=") and (is_complex or (first > 0) != (second > 0)):
+            return False
+        return all(
+            _is_near(left * second, right * first, scale * max(abs(first), abs(second), 1), digits)
+            for left, right, scale in pairs[1:]
+        )
 
 
 def _same_constant(gold: Tree, answer: Tree, tolerance: Tolerance) -> bool:
-    left, right = to_sympy(gold), to_sympy(answer)
-    if left == right:
-        return True
-    first, second = _value(left), _value(right)
-    if first is None or second is None:
+    import mpmath
+
+    digits = _digits(gold, answer)
+    try:
+        pair = _pair(gold, answer, {}, digits, is_complex=True)
+    except (TooLargeError, UndefinedError):
         return False
+    if pair is None:
+        return False
+    first, second, _ = pair
+    with mpmath.workdps(digits):
+        return _is_near(*pair, digits) or bool(abs(first - second) <= tolerance.size * tolerance.measure(abs(first)))
+
+
+def decimal_value(tree: Tree) -> Fraction | None:
+    """The value of a real constant to forty digits; None where there is none, or where it would be costly."""
     import mpmath
 
-    with mpmath.workdps(_DIGITS):
-        bound = max(tolerance.size * tolerance.measure(first), _SLACK * abs(first))
-        return bool(abs(first - second) <= bound)
-
-
-def _agree_at_points(gold: Basic, answer: Basic) -> bool:
-    """False where two expressions clearly differ at one of the points, or have no value at any."""
-    import mpmath
-
-    num_compared = 0
-    for point in _points(gold, answer):
-        first, second = _value(gold.xreplace(point)), _value(answer.xreplace(point))
-        if first is None or second is None:
-            continue
-        num_compared += 1
-        with mpmath.workdps(_DIGITS):
-            if abs(first - second) > _SLACK * max(abs(first), abs(second)):
-                return False
-    return num_compared > 0
-
-
-def _points(*expressions: Basic) -> Iterator[dict[Basic, Basic]]:
-    """Values of all variables, positive and below 8."""
-    from sympy import Rational
-
-    symbols = sorted(set().union(*(expression.free_symbols for expression in expressions)), key=str)
-    for start, ratio in _POINTS:
-        value, factor = Rational(*start), Rational(*ratio)
-        values = {}
-        for symbol in symbols:
-            values[symbol] = value
-            value = value * factor if value < 5 else value / 7
-        yield values
-
-
-def _value(expression: Basic) -> Any | None:
-    """A constant's mpmath value with 40 digits, None where it has none."""
-    import mpmath
-
-    number = expression.evalf(_DIGITS)
-    if not number.is_number or not number.is_finite:
+    if has_symbol(tree) or not is_affordable(tree):
         return None
-    parts = [part.evalf(_DIGITS) for part in number.as_real_imag()]
-    if not all(part.is_Float or part.is_Rational for part in parts):
-        return None
+    exact = rational(tree)
+    if exact is not None:
+        return exact
     with mpmath.workdps(_DIGITS):
-        return mpmath.mpc(*(part._to_mpmath(mpmath.mp.prec) for part in parts))
+        try:
+            value = Evaluator({}, is_complex=False)(tree)
+        except (TooLargeError, UndefinedError):
+            return None
+        sign, mantissa, exponent, _ = value._mpf_
+    return Fraction(-mantissa if sign else mantissa) * Fraction(2) ** exponent
+
+
+def linear(tree: Tree) -> tuple[str, Fraction, Fraction] | None:
+    """Return variable, slope and start of a linear function of one variable with rational numbers; None for others.
+
+    Example:
+        >>> from ada_lightning.rewards.latex.grammar import read
+        >>> linear(read("2x-1"))
+        ('x', Fraction(2, 1), Fraction(-1, 1))
+    """
+    names = symbols(tree)
+    if (
+        len(names) != 1
+        or not _is_exact(tree)
+        or not is_affordable(tree)
+        or any(part[0] == "abs" for part in walk(tree))
+    ):
+        return None
+    (name,) = names
+    values = [rational(substitute(tree, {name: Fraction(x)})) for x in (0, 1, 2, 3, 1009)]
+    start, end = values[0], values[1]
+    if start is None or end is None:
+        return None
+    slope = end - start
+    fits = all(value == start + slope * x for value, x in zip(values, (0, 1, 2, 3, 1009), strict=True))
+    return (name, slope, start) if fits and slope else None

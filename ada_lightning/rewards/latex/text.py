@@ -4,64 +4,90 @@ from __future__ import annotations
 
 import re
 
-_VULGAR = {
-    "\u00bc": "14", "\u00bd": "12", "\u00be": "34", "\u2153": "13", "\u2154": "23", "\u2155": "15",
-    "\u2156": "25", "\u2157": "35", "\u2158": "45", "\u2159": "16", "\u215a": "56", "\u215b": "18",
-    "\u215c": "38", "\u215d": "58", "\u215e": "78",
-}  # fmt: skip
-"""Fractions of one character: top and bottom."""
-_RAISED = str.maketrans(
-    "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b\u207f", "0123456789+-n"
-)
-_LOWERED = str.maketrans("\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089", "0123456789")
-_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-_CHARACTERS = str.maketrans(
-    {
-        "\u2212": "-",
-        "\u2013": "-",
-        "\ufe63": "-",
-        "\u00a0": " ",
-        "\u2009": " ",
-        "\u202f": " ",
-        "\u00d7": r"\times ",
-        "\u00b7": r"\cdot ",
-        "\u22c5": r"\cdot ",
-        "\u00f7": r"\div ",
-        "\u221e": r"\infty ",
-        "\u221a": r"\sqrt ",
-        "\u03c0": r"\pi ",
-        "\u2264": r"\le ",
-        "\u2265": r"\ge ",
-        "\u2260": r"\ne ",
-        "\u00b1": r"\pm ",
-        "\u00b0": r"^\circ ",
-        "\u222a": r"\cup ",
-        "\u2208": r"\in ",
-        "\u2205": r"\emptyset ",
-        "\u2044": "/",
-        "\u2215": "/",
-        "\u2019": "'",
-    }
-    | {sign: rf"\frac{{{ratio[0]}}}{{{ratio[1]}}}" for sign, ratio in _VULGAR.items()}
-    | _FULL_WIDTH
-)
+from ada_lightning.rewards.latex.characters import as_latex
+
 _GROUP = r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"  # braces in it nest once or twice
+_STYLES = (
+    r"(?:bf|rm|it|sf|tt|em|sl|sc|cal|bfseries|itshape|tiny|scriptsize|footnotesize|small|normalsize|large|Large|LARGE|"
+    r"huge|Huge|displaystyle|textstyle|scriptstyle|boldmath|mathstrut|strut|hfill|nonumber|notag|noindent|limits|"
+    r"nolimits|left|right|[bB]igg?[lrm]?)"
+)
+_ANSWER_IS = (
+    r"(?:(?:so|thus|hence|therefore|then),?\s+)?(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|result|ans)"
+    r"(?:\s+is\s*:|\s+is(?![a-z])|\s*:)|(?:\u6545|\u6240\u4ee5)?\u7b54\u6848?(?:\u662f|\u4e3a|\u70ba)?\s*:?(?=\s*[^\s\u3400-\u9fff])"
+)
+"""What may stand before an answer."""
+
+
+def _as_list(found: re.Match[str]) -> str:
+    """Write a system of equations in one line; the pieces of a function stay as they are."""
+    rows = [row.strip() for row in found[1].split(r"\\")]
+    return ", ".join(rows) if "&" not in found[1] and all("=" in row for row in rows) else found[0]
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return found[2].replace("&", " ")
+
+
 _REPLACEMENTS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"^(\*\*|__|\*|_|`)(?![*_`])(.+)(?<![*_`])\1$", r"\2"),  # Markdown
+        (r"\\tag\s*\*?\s*\{[^{}]*\}|\\(?:label|vphantom|hphantom|hspace|vspace|phantom)\s*\*?\s*\{[^{}]*\}", " "),
+        (
+            r"\\begin\{(aligned|align\*?|equation\*?|gathered|gather\*?|split|displaymath|math|center)\}((?:(?!\\\\).)*)\\end\{\1\}",
+            _on_one_line,
+        ),
+        (r"\\begin\{cases\}((?:(?!\\begin).)*?)(?:\\\\\s*)?\\end\{cases\}", _as_list),
+        (r"(?:\\(?:checkmark|blacksquare|square|qed|Box)(?![a-zA-Z])|[\u2713\u2714\u2705])\s*$", ""),
+        (r"\\(?:enspace|thinspace|medspace|thickspace|negthinspace)(?![a-zA-Z])", " "),
+        (r"\\text\s*\{\s*\\text(?:bf|it|rm|tt|sf)?\s*\{([^{}]*)\}\s*\}", r"\\text{\1}"),
+        (r"(?:\\\\|\\newline|\\par)\s*$", ""),
+        (r"^\s*(?:\\(?:therefore|Rightarrow|implies|Longrightarrow|to|because)(?![a-zA-Z])\s*)+", ""),
+        (r"\{\s*\\(?:rm|bf|it|sf|tt)\s+([A-Za-z][^{}\\]*)\}", r"\\text{\1}"),
+        (rf"^(?i:\\text\s*\{{\s*(?:{_ANSWER_IS})\s*\}}|(?:{_ANSWER_IS}))\s*(?=\S)", ""),
+        (rf"^(?i:\\text\s*\{{\s*(?:{_ANSWER_IS})\s*([^{{}}\s][^{{}}]*)\}})$", r"\\text{\1}"),
+        (
+            r"\\(?:operatorname|mathop|mathrm|text)\s*\*?\s*\{\s*(sin|cos|tan|cot|sec|csc|ln|log|exp|arcsin|arccos|arctan)\s*\}",
+            r"\\\1 ",
+        ),
+        (r"\\(?:arc|a)(?:tg|tan)(?![a-z])", r"\\arctan "),
+        (r"\\tg(?![a-z])", r"\\tan "),
+        (r"\\ctg(?![a-z])", r"\\cot "),
+        (r"\\lg(?![a-zA-Z])", r"\\log "),
+        (r"\{((?:[^{}]|\{[^{}]*\})*)\\over(?![a-z])((?:[^{}]|\{[^{}]*\})*)\}", r"\\frac{\1}{\2}"),
+        (r"^([^{}]*)\\over(?![a-z])([^{}]*)$", r"\\frac{\1}{\2}"),
+        (r"\\(?:langle|lparen)(?![a-zA-Z])", "("),
+        (r"\\(?:rangle|rparen)(?![a-zA-Z])", ")"),
+        (r"\\(?:[lr]?Vert)(?![a-zA-Z])", r"\\|"),
+        (r"\\(?:colon|ratio)(?![a-zA-Z])", ":"),
+        (r"\\(?:pounds|textsterling)(?![a-zA-Z])", "\u00a3"),
+        (r"\\(?:euro|texteuro|EUR)(?![a-zA-Z])(?:\{\})?", "\u20ac"),
+        (r"\\(?:yen|textyen)(?![a-zA-Z])", "\u00a5"),
+        (r"\\(?:cents?|textcent)(?![a-zA-Z])", "\u00a2"),
+        (r"\\text\s*\{\s*([%\u20ac\u00a3\u00a5\u20b9\u00a2]|\\%)\s*\}", r"\1"),
+        (r"^\\text\s*\{\s*((?:\\?\$|[\u20ac\u00a3\u00a5\u20b9])\s*-?[0-9][0-9.,]*)\s*\}", r"\1"),
+        (r"^(?:\\text\s*\{\s*)?(?:USD|US\s?\\?\$|U\.S\.\s?\\?\$)(?:\s*\})?\s*(?=[0-9])", "$"),
+        (r"^(?:\\text\s*\{\s*)?(?:EUR)(?:\s*\})?\s*(?=[0-9])", "\u20ac"),
+        (r"^(?:\\text\s*\{\s*)?(?:GBP)(?:\s*\})?\s*(?=[0-9])", "\u00a3"),
+        (r"^(?:\\text\s*\{\s*)?(?:Rs\.?|INR)(?:\s*\})?\s*(?=[0-9])", "\u20b9"),
+        (r"(?<=[0-9])'(?=[0-9]{3}(?![0-9]))", ""),
+        (r"(?<=[0-9]),\\!\s*(?=[0-9]{3}(?![0-9]))", ","),
+        (r"(?<=[0-9])\s*[xX]\s*(?=10\s*\^)", r"\\times "),
+        (r"(?<=[0-9])\s*(?:\\text\s*\{\s*to\s*\}|(?<=\s)to(?=\s))\s*(?=[0-9])", ":"),
+        (r"^(\*\*\*|\*\*|__|\*|_|`)(?![*_`])(.+)(?<![*_`])\1$", r"\2"),  # Markdown
         (r"\\\\\s*\[\s*-?[0-9.]+\s*(?:pt|ex|em|mm|cm|in)\s*\]", r"\\\\"),  # room between rows
         (r"\\(?:textcolor|colorbox)\s*\{[a-zA-Z!0-9]*\}\s*" + _GROUP, r"\1"),
         (r"\\color\s*\{[a-zA-Z!0-9]*\}|\\color\s+[a-z]+(?![a-z])", ""),
-        (r"\\(?:underline|uline|fbox|framebox|boldsymbol|bm|bold|emph|mathsf|mathtt|texttt)\s*" + _GROUP, r"\1"),
-        ("[" + "".join(map(chr, _RAISED)) + "]+", lambda found: "^{" + found[0].translate(_RAISED) + "}"),
-        ("[" + "".join(map(chr, _LOWERED)) + "]+", lambda found: "_{" + found[0].translate(_LOWERED) + "}"),
+        (r"\\(?:underline|uline|boxed|fbox|framebox|boldsymbol|bm|bold|emph|mathsf|mathtt|texttt)\s*" + _GROUP, r"\1"),
         (r"\\sqrt ([0-9]+)(?![0-9{])", r"\\sqrt{\1}"),
         (r"\\not\s*(?:=|\\eq(?![a-zA-Z]))", r"\\ne "),
         (r"^\s*=(?![=<>])", ""),
         (r"(?<=\s)~=(?!~)", r"\\sim "),  # x~=~5 has spaces
         (r"(?<![=<>!~:/\\]):?==?(?![=<>!~/])", "="),
-        (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![a-zA-Z])\.?", ""),
+        (
+            rf"\\{_STYLES}(?![a-zA-Z])(?!\s*\{{)\.?|\\(?:left|right|[bB]igg?[lrm]?|[Ll]arge|LARGE|[hH]uge)(?![a-zA-Z])\.?",
+            "",
+        ),
         (r"\\lbrace(?![a-zA-Z])", r"\\{"),
         (r"\\rbrace(?![a-zA-Z])", r"\\}"),
         (r"\\lbrack(?![a-zA-Z])", "["),
@@ -96,7 +122,7 @@ _REPLACEMENTS = [
         (r"\\\$", "$"),
         (r"\\frac\s*([0-9])\s*([0-9])", r"\\frac{\1}{\2}"),
         (r"\\frac\s*([0-9])\s*\{", r"\\frac{\1}{"),
-        (r"\\(sqrt)\s*([0-9a-zA-Z])", r"\\\1{\2}"),
+        (r"\\sqrt\s*(\[[^\[\]]*\])?\s*([0-9a-zA-Z])", r"\\sqrt\1{\2}"),
         (r"(?<![\\a-zA-Z])(?:infinity|inf)(?![a-zA-Z])", r"\\infty "),
         (r"(?<![\\a-zA-Z])(pi|sqrt|sin|cos|tan|ln|log|exp)(?![a-zA-Z])", r"\\\1 "),
         (r"\*\*", "^"),
@@ -105,8 +131,10 @@ _REPLACEMENTS = [
         (r"(?<![0-9.,/] )(?<![0-9.,/])[0-9]{1,3}(?: [0-9]{3})+(?! ?[0-9/])", lambda found: found[0].replace(" ", "")),
     )
 ]
+_TEXT_WITH_BRACES = re.compile(r"\\text\s*\{(?:[^{}]|\{[^{}]*\})*\}")
 _LAST_POINT = re.compile(r"(?<![.,;\\])[.,;]$")  # 0.33... is no 0.33
 _WRAPPERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+_DOLLAR = re.compile(r"(?<!\\)\$\$?")
 _OPENING = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
 _CLOSING = frozenset(_OPENING.values())
 _PIECE = re.compile(r"\\(?:[a-zA-Z]+|.)|.", re.DOTALL)
@@ -123,15 +151,22 @@ def tidy(text: str) -> str:
         >>> tidy(r"$\left( \dfrac12,\, 3 \right)$.")
         '( \\frac{1}{2}, 3 )'
     """
-    text = text.strip().translate(_CHARACTERS)
+    text = _without_dollars(re.sub(r"\s+", " ", as_latex(text)).strip())  # or long white space costs much
     for _ in range(3):  # $\(12.\)$. and the like
         text = _unwrap(_LAST_POINT.sub("", text).strip())
     for pattern, replacement in _REPLACEMENTS:
         text = pattern.sub(replacement, text)
-    text = text.strip()
+    text = _TEXT_WITH_BRACES.sub(lambda found: re.sub(r"(?<=\^)\{([^{}]*)\}", r"\1", found[0]), text.strip())
     while (found := enclosed(text)) is not None and found[0] + found[2] == "{}":
         text = found[1]
     return text
+
+
+def _without_dollars(text: str) -> str:
+    r"""Take off all dollars that come in pairs around formulas: ``$3$ or $4$``; in ``$5 and $10`` they are money."""
+    text = re.sub(r"(?<!\\)\\[()]", " ", text) if text.count("\\(") > 1 else text
+    marks = _DOLLAR.findall(text)
+    return _DOLLAR.sub(" ", text).strip() if len(marks) % 2 == 0 and len(marks) > 1 else text
 
 
 def _unwrap(text: str) -> str:

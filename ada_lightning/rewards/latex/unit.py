@@ -4,36 +4,53 @@ from __future__ import annotations
 
 import re
 
+from ada_lightning.rewards.latex import foreign
 from ada_lightning.rewards.latex.counted import ADJECTIVES, NOUNS
 
 # fmt: off
 _NAMES = {
     "cm": "centimeter", "mm": "millimeter", "km": "kilometer", "m": "meter", "nm": "nanometer", "µm": "micrometer",
-    "kg": "kilogram", "g": "gram", "mg": "milligram", "lb": "pound", "oz": "ounce", "t": "ton", "tonne": "ton",
-    "kilogramme": "kilogram", "gramme": "gram", "metre": "meter", "litre": "liter",
+    "kg": "kilogram", "g": "gram", "mg": "milligram", "lb": "pound", "oz": "ounce", "t": "ton", "T": "tesla",
+    "H": "henry", "tonne": "ton", "kilogramme": "kilogram", "gramme": "gram", "metre": "meter", "litre": "liter",
     "s": "second", "sec": "second", "ms": "millisecond", "min": "minute", "h": "hour", "hr": "hour", "yr": "year",
     "ft": "foot", "feet": "foot", "in": "inch", "inche": "inch", "yd": "yard", "mi": "mile", "wk": "week",
     "l": "liter", "ml": "milliliter", "gal": "gallon", "mph": "mile/hour", "kph": "kilometer/hour",
-    "kmh": "kilometer/hour", "deg": "degree", "rad": "radian", "usd": "dollar", "buck": "dollar", "¢": "cent",
-    "n": "newton", "j": "joule", "w": "watt", "v": "volt", "a": "ampere", "k": "kelvin", "c": "celsius",
-    "f": "fahrenheit", "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz", "pa": "pascal",
-    "kpa": "kilopascal", "kj": "kilojoule", "kw": "kilowatt", "kwh": "kilowatthour", "ev": "electronvolt",
-    "mol": "mole",
+    "kmh": "kilometer/hour", "kmph": "kilometer/hour", "fps": "foot/second", "eur": "euro", "gbp": "pound sterling",
+    "inr": "rupee", "rs": "rupee", "jpy": "yen", "arcmin": "arcminute", "arcsec": "arcsecond", "ohms": "ohm",
+    "cc": "centimeter^3", "ccm": "centimeter^3", "sqft": "foot^2", "amp": "ampere", "pcs": "piece", "pc": "piece",
+    "yrs": "year", "mins": "minute", "secs": "second", "hrs": "hour", "wks": "week", "lbs": "pound",
+    "rpm": "revolution/minute", "rev": "revolution", "kcal": "kilocalorie", "cal": "calorie", "mmhg": "mmHg",
+    "torr": "torr", "psi": "psi", "hp": "horsepower", "db": "decibel", "\u00e5": "angstrom", "angstrom": "angstrom",
+    "amu": "dalton", "u": "dalton", "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "deg": "degree",
+    "rad": "radian", "usd": "dollar", "buck": "dollar", "¢": "cent", "n": "newton", "j": "joule", "w": "watt",
+    "v": "volt", "a": "ampere", "k": "kelvin", "c": "celsius", "f": "fahrenheit", "hz": "hertz", "khz": "kilohertz",
+    "mhz": "megahertz", "ghz": "gigahertz", "pa": "pascal", "kpa": "kilopascal", "kj": "kilojoule", "kw": "kilowatt",
+    "kwh": "kilowatthour", "ev": "electronvolt", "mol": "mole",
 }
 """Abbreviations and other spellings, in lower case, singular."""
-_LETTERS = frozenset("mgshltLNJWVAKCF")
+_LETTERS = frozenset("mgshltLNJWVAKCFTHu\u00e5\u00c5\u212b")
 """Units of one letter, which differ by case: 5 k is no 5 K."""
 _LONG = frozenset(
     (
         "acre", "arcsecond", "atm", "bar", "bit", "byte", "calorie", "celsius", "cent", "century", "coulomb", "day",
         "decade", "degree", "dollar", "dyne", "erg", "euro", "fahrenheit", "gigabyte", "hectare", "kilocalorie",
         "knot", "lightyear", "megabyte", "megawatt", "month", "ohm", "parsec", "pint", "quart", "rpm", "rupee",
-        "tesla", "yen",
+        "tesla", "yen", "ohm", "revolution", "arcminute", "arcsecond", "decibel", "candela", "lumen", "lux", "weber",
+        "henry", "farad", "siemens", "becquerel", "sievert", "molar", "ppm", "percentile", "furlong", "fathom",
         *(name for name in _NAMES.values() if name.isalpha()),
     )
 )
-_NOT_BARE = frozenset(("in", "min", "pa", "ev", "rad", "ms", "atm"))
-"""Short units that could be a word or a product where they are not set as text."""
+_NOT_BARE = frozenset(("in", "min", "pa", "ev", "rad", "ms", "atm", "db", "cc", "pc", "mi", "oz", "hp", "rs", "kb"))
+"""Short units that could be a word or a product right after a number."""
+_PREFIXES = {"G": "giga", "M": "mega", "k": "kilo", "d": "deci", "c": "centi", "m": "milli", "\u00b5": "micro",
+             "n": "nano", "p": "pico", "T": "tera", "h": "hecto", "f": "femto"}  # fmt: skip
+_SYMBOLS = {"m": "meter", "g": "gram", "s": "second", "A": "ampere", "K": "kelvin", "mol": "mole", "cd": "candela",
+            "Hz": "hertz", "N": "newton", "Pa": "pascal", "J": "joule", "W": "watt", "C": "coulomb", "V": "volt",
+            "F": "farad", "ohm": "ohm", "S": "siemens", "Wb": "weber", "T": "tesla", "H": "henry", "lm": "lumen",
+            "lx": "lux", "Bq": "becquerel", "Gy": "gray", "Sv": "sievert", "L": "liter", "l": "liter",
+            "eV": "electronvolt", "bar": "bar", "cal": "calorie", "Wh": "watthour", "B": "byte",
+            "M": "molar"}  # fmt: skip
+"""Symbols that may have a prefix, with their case: mPa is no MPa."""
 # fmt: on
 CURRENCIES = {"$": "dollar", "€": "euro", "£": "pound sterling", "¥": "yen", "₹": "rupee"}
 """Name of the unit that a sign stands for; that of the pound is no weight."""
@@ -42,14 +59,16 @@ SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**
 _ARITHMETIC = frozenset(
     (*SCALES, "dozen", "and", "or", "to", "plus", "minus", "times", "over", "half", "halves", "quarter", "by")
 )
-_HARMLESS = frozenset(("total", "altogether", "exactly", "left", "remaining"))
+_HARMLESS = frozenset(
+    ("total", "altogether", "exactly", "exact", "left", "remaining", "only", "tall", "long", "old"),
+)
 """Words after a number, with a unit or without, that change nothing."""
 _BESIDE = frozenset((*ADJECTIVES, "of", "the", "each", "wide", "high", "deep", "away"))
 """Words beside a unit that change nothing."""
-_POWER_BEFORE = {"square": "2", "sq": "2", "cubic": "3"}
+_POWER_BEFORE = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
 _POWER_AFTER = {"squared": "2", "cubed": "3"}
 _IN_TOTAL = re.compile(r"\bin\s+(?:total|all)\b")
-_ATOM = re.compile(r"([A-Za-zµ¢]+)(?:\^?(-?[0-9]))?")
+_ATOM = re.compile(r"([^\W\d_]+|¢)(?:\^?(-?[0-9]))?")
 
 
 def unit_name(text: str, *, any_word: bool = False) -> str | None:
@@ -67,25 +86,66 @@ def unit_name(text: str, *, any_word: bool = False) -> str | None:
         >>> unit_name("m/s^{2}"), unit_name("Square metres"), unit_name("or 6"), unit_name("squared")
         ('meter/second^2', 'meter^2', None, None)
     """
-    text = re.sub(r"\s*\^\s*", "^", re.sub(r"[{}]", "", text))
-    text = _IN_TOTAL.sub("total", re.sub(r"[()~.\\]", " ", text))
+    text = re.sub(r"\s*\^\s*", "^", re.sub(r"[{}]", "", text.replace("\u03bc", "\u00b5")))
+    text = re.sub(r"\\Omega(?![a-zA-Z])\s*", "ohm ", re.sub(r"\\mu(?![a-zA-Z])\s*", "\u00b5", text))
+    text = re.sub(r"\bsq\.", "sq ", re.sub(r"\bcu\.", "cu ", text))
+    text = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", text)
+    text = _IN_TOTAL.sub("total", re.sub(r"[()~\\\u00b7*]|(?<=[A-Za-z])\.|\.(?=[A-Za-z\s])|\bcdot\b", " ", text))
     if "," in text or ";" in text:
         return None
-    names = [_product(side, any_word) for side in re.sub(r"\b(?:per|an?)\b", "/", text).split("/")]
+    sides = re.sub(r"\b(?:per|an?|each)\b(?=.)", "/", text).split("/")
+    names = [_product(side, any_word) for side in sides]
     known = [name for name in names if name is not None]
-    return "/".join(known) if len(known) == len(names) and all(known[1:]) else None
+    if len(known) != len(names) or not all(known[1:]):
+        return None
+    upper = [factor for factor in known[0] if not factor[1].startswith("-")]
+    lower = [(name, power.lstrip("-")) for name, power in known[0] if power.startswith("-")]
+    if not upper and lower and len(sides) == 1:
+        return " ".join(_with_power(name, f"-{power}") for name, power in lower)
+    joined = [
+        " ".join(_with_power(*factor) for factor in part)
+        for part in (upper, lower, *known[1:])
+        if part or part is upper
+    ]
+    return "/".join(joined).replace("degree celsius", "celsius").replace("degree fahrenheit", "fahrenheit")
 
 
-def is_bare_unit(text: str) -> bool:
-    """Whether words that stand after a number without more are a unit or what is counted, and no variables."""
-    words = re.findall(r"[A-Za-z]+", _IN_TOTAL.sub("total", text))
-    return all(len(word) > 1 and word not in _NOT_BARE for word in words[:1]) and unit_name(text) is not None
+def may_be_one(first: str, second: str) -> bool:
+    """Whether two units are one, or one of them tells less: degrees of no scale, dollars for dollars a pound.
+
+    Example:
+        >>> may_be_one("degree", "celsius"), may_be_one("dollar", "dollar/pound"), may_be_one("meter", "meter/second")
+        (True, True, False)
+    """
+    less, more = sorted((first, second), key=len)
+    if first == second or not less:
+        return True
+    is_temperature = {first, second} in ({"degree", "celsius"}, {"degree", "fahrenheit"})
+    return is_temperature or (less in CURRENCIES.values() and more.startswith(f"{less}/"))
+
+
+def is_bare_unit(text: str, *, is_apart: bool = True) -> bool:
+    """Whether words that stand after a number without more are a unit or what is counted, and no variables.
+
+    Args:
+        text: what is behind the number.
+        is_apart: there is a space before it: ``6 m`` are metres, ``6m`` is a product.
+    """
+    words = re.findall(r"[^\W\d_]+", _IN_TOTAL.sub("total", text))
+    if len(words) > 1 and all(len(word) > 2 and word[0].isupper() for word in words):
+        return False  # 21 Jump Street
+    is_long = len(words) == 0 or (len(words[0]) > 1 and words[0].lower() not in _NOT_BARE) or not words[0].isascii()
+    return (is_apart or is_long or "/" in text) and unit_name(text) is not None
 
 
 def is_counted(text: str) -> bool:
     """Whether unknown words after a gold number can be what is counted: of three letters or more, and no numbers."""
-    words = text.lower().replace("-", " ").split()
-    return bool(words) and len(words[0]) > 2 and not any(word in _ARITHMETIC or _is_part(word) for word in words)
+    words = re.sub(r"[-()]", " ", text).split()
+    if not words or not words[0].isalpha():
+        return False  # R^2
+    if words[0].isascii() and (len(words[0]) < 3 or words[0][0].isupper()):
+        return False  # variables, and titles: 21 Jump Street
+    return not any(word.lower() in _ARITHMETIC or _is_part(word.lower()) for word in words)
 
 
 def _is_part(word: str) -> bool:
@@ -95,9 +155,9 @@ def _is_part(word: str) -> bool:
     )
 
 
-def _product(text: str, any_word: bool) -> str | None:
-    """Factors of one side of a ``per``; None where something is no factor of a unit."""
-    factors: list[str] = []
+def _product(text: str, any_word: bool) -> list[tuple[str, str]] | None:
+    """Factors of one side of a ``per``, each with its power; None where something is no factor of a unit."""
+    factors: list[tuple[str, str]] = []
     power = ""
     needs_unit = False
     for word in text.split():
@@ -106,7 +166,7 @@ def _product(text: str, any_word: bool) -> str | None:
             return None
         lower = found[1].lower()
         if lower in _POWER_AFTER and factors:
-            factors[-1] = _with_power(factors[-1], _POWER_AFTER[lower])
+            factors[-1] = (factors[-1][0], _POWER_AFTER[lower])
         elif lower in _POWER_BEFORE:
             power = _POWER_BEFORE[lower]
         elif lower in _HARMLESS or lower in _BESIDE:
@@ -115,16 +175,22 @@ def _product(text: str, any_word: bool) -> str | None:
             name = _known(found[1]) or (_singular(lower) if any_word else "")
             if not name:
                 return None
-            factors.append(_with_power(name, found[2] or power))
+            factors.append((name, found[2] or power))
             power = ""
-    return None if power or (needs_unit and not factors) else " ".join(factors)
+    return None if power or (needs_unit and not factors) else factors
 
 
 def _known(word: str) -> str:
     """One name of a unit or a countable thing; empty for any other word."""
     lower = word.lower()
+    if lower in foreign.FOREIGN:
+        return foreign.FOREIGN[lower]
     if len(word) == 1 and word not in _LETTERS and word != "¢":
         return ""
+    if len(word) > 1 and word[0] in _PREFIXES and word[1:] in _SYMBOLS and word not in _NAMES:
+        return _PREFIXES[word[0]] + _SYMBOLS[word[1:]]
+    if word in _SYMBOLS and len(word) > 1:
+        return _SYMBOLS[word]
     forms = [lower]
     if lower.endswith("s") and len(lower) > 2:
         forms += [lower[:-1], lower.removesuffix("es"), re.sub("ies$", "y", lower)]

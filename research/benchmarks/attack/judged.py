@@ -71,6 +71,13 @@ def copied_equations(rng: random.Random) -> Judged:
     return rng.choice(
         [
             (f"x={a}", f"x+{b}={a + b}", 0.0),
+            (
+                f"{a}",
+                rng.choice(["2x={n}", "x+y={n}", "{n}=3x", "x^2+1={n}", "3+x={n}", "x^2+y^2={n}"]).format(n=a),
+                0.0,
+            ),
+            ("0", f"x^2-{a * a}=0", 0.0),
+            (f"x={a}, y={b}", f"{b}, {a}", float(a == b)),
             (f"x={a}", f"{b}x={a * b}", 0.0),
             (f"x={a}", f"x-{a}=0", 0.0),
             (f"x>{a}", f"{b}x>{a * b}", 0.0),
@@ -293,7 +300,7 @@ def labelled(rng: random.Random) -> Judged:
     label = rng.choice(
         ["x", "y", r"\theta", "f(x)", "x_1", "a_{12}", r"\text{Total}", r"\text{Total cost}", "Area", "AB", "|AB|",
         r"\angle ABC", "P(A)",
-         r"f(2)", "x+y", r"\overline{AB}", r"\text{The answer}", "n", "2x", r"\gcd(4,6)", r"\det A", "[ABC]",
+         r"f(2)", r"\overline{AB}", r"\text{The answer}", "n", r"\gcd(4,6)", r"\det A", "[ABC]",
          r"\sum a_i"]
     )  # fmt: skip
     form = rng.choice(

@@ -108,6 +108,8 @@ CASES = [
     (
         TaggedAnswer(),
         [
+            (r"<answer>\boxed{5}</answer>", "5"),
+            (r"<answer>so \boxed{5}, not 6</answer>", "5"),
             ("<answer>12</answer>", "12"),
             ("<answer>\n 12 \n</answer>.", "12"),
             ("<answer>1</answer><answer>2</answer>", "2"),
@@ -152,6 +154,8 @@ CASES = [
             (r"\\boxed{\\frac{2}{3}}", r"\frac{2}{3}"),  # escaped once too often
             (r"2 \\\boxed{4}", "4"),  # a new line, then a box
             (r"\boxed{\begin{pmatrix}1\\2\end{pmatrix}}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+            (r"\boxed{12} \fbox{13}", "12"),
+            (r"\boxed 12x", None),
             ("", None),
             (r"\boxed{" * 50_000, None),  # one pass
         ],

@@ -28,7 +28,14 @@ from ada_lightning.rewards.latex.text import tidy
         (r"x \in (1,2)", "()", 2),
         (r"(1,2)\cup(3,4)\cup\{7\}", "union", 3),
         (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", "matrix", 2),
-        ("no solution", "words", 0),
+        ("no solution", "set", 0),
+        ("no change", "words", 0),
+        ("red and blue", "list", 2),
+        ("2:3:4", "ratio", 3),
+        (r"x \equiv 5 \pmod{7}", "residue", 2),
+        (r"(\pm 2, 0)", "list", 2),
+        (r"\frac12\begin{pmatrix} 1 \\ 2 \end{pmatrix}", "matrix", 2),
+        (r"\{1,2\} \cup \{3\}", "set", 3),
         (r"\text{and}", "words", 0),
         ("xy", "value", 0),
         ("(B)", "value", 0),
@@ -44,8 +51,8 @@ def test_wrappers_and_full_stops_do_not_matter(wrap):
     assert tidy(wrap.format(r"\dfrac{1}{2}")) == r"\frac{1}{2}"
 
 
-def test_two_formulas_in_dollars_are_no_wrapper():
-    assert tidy("$2$ or $3$") == "$2$ or $3$"
+def test_two_formulas_in_dollars_are_two_values():
+    assert tidy("$2$ or $3$") == "2 or 3"
 
 
 @pytest.mark.parametrize(

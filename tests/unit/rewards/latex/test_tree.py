@@ -3,8 +3,9 @@ from fractions import Fraction
 import pytest
 
 from ada_lightning.rewards.latex.cost import is_affordable, rational
+from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 from ada_lightning.rewards.latex.text import tidy
-from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read, walk
+from ada_lightning.rewards.latex.tree import walk
 
 
 def value(text):
