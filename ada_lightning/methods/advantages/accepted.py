@@ -21,7 +21,7 @@ class AcceptedAdvantage(Advantage):
         weighs by the score; here "accepted" are those above ``rollout.positive_threshold``, which all weigh 1.
     """
 
-    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
+    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS, Trait.IS_UNCENTRED})
 
     def of_group(self, group: ResponseGroup) -> list[float]:
         """Return 1 or 0 for each kept response."""

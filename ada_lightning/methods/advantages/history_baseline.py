@@ -31,7 +31,7 @@ class HistoryBaselineAdvantage(Advantage):
         ``python -m research.studies.gradient_variance``.
     """
 
-    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
+    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS, Trait.IS_UNCENTRED})
 
     def of_group(self, group: ResponseGroup) -> list[float]:
         """Return the advantages, in the reward's unit."""

@@ -33,7 +33,7 @@ class RoundedHistoryAdvantage(Advantage):
         ``tests/unit/methods/advantages/test_history.py``.
     """
 
-    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
+    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS, Trait.IS_UNCENTRED})
 
     def of_group(self, group: ResponseGroup) -> list[float]:
         """Return the advantages: 0, 1 or -1 for rewards of 0 and 1."""

@@ -45,7 +45,7 @@ class ShrinkageBaselineAdvantage(Advantage):
         After V0.5, arXiv:2603.10848, whose V is a value model trained beforehand; without the response: ours.
     """
 
-    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
+    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS, Trait.IS_UNCENTRED})
 
     def of_group(self, group: ResponseGroup) -> list[float]:
         """Return the advantages, in the reward's unit."""
