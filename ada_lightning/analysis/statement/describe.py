@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 
 from ada_lightning.analysis.statement.exact import exact_lines
 from ada_lightning.analysis.statement.inexact import inexact_lines, is_mean_per_prompt
-from ada_lightning.analysis.statement.rules import draws_anew, draws_equal, of_whole_pools
+from ada_lightning.analysis.statement.rules import draws_anew, draws_at_once, draws_equal, of_whole_pools
 from ada_lightning.analysis.statement.staleness import staleness_lines
 from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Selection, Trait
 from ada_lightning.methods.advantages import (
@@ -30,6 +30,7 @@ from ada_lightning.methods.advantages import (
     PoolMeanAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
+from ada_lightning.methods.pass_rates import LeaveOneOutRate
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.training.losses import (
     ConstantReduction,
@@ -69,13 +70,12 @@ def describe_update(
     kept = of_whole_pools(selection, advantage, sampler)
     is_equal = draws_equal(sampler, selection)
     # A mean over a number fixed beforehand is a factor of each prompt; of all alike where the sum was not one of n.
-    is_constant = is_mean_per_prompt(sampler, kept, loss.reduction) and (
+    is_fixed = truncated not in ("exclude", "mask") and is_mean_per_prompt(sampler, kept, loss.reduction)
+    is_constant = is_fixed and (
         is_equal or not isinstance(advantage, ExactAdvantage | WeightedLeaveOneOutAdvantage)
     )
     num_updates, target = num_minibatches * epochs_per_rollout, loss.follows()
-    is_centred = Trait.IS_UNCENTRED not in advantage.traits and (
-        not isinstance(advantage, PoolMeanAdvantage) or isinstance(kept, AllSelection)
-    )
+    is_centred = _is_centred(advantage, sampler, kept)
     of_engine = loss.importance_bend() if isinstance(loss, PolicyGradientLoss) else ""
     of_truncated, truncated_bends = _truncated_line(truncated, advantage, sampler)
     bent = [
@@ -108,6 +108,14 @@ _PUSHES_TO_END = (
 )
 
 
+def _is_centred(advantage: Advantage, sampler: Sampler, kept: Selection) -> bool:
+    """Whether the advantages of what a prompt keeps add up to 0, whatever its pool."""
+    if isinstance(advantage, WeightedLeaveOneOutAdvantage) and not isinstance(advantage.baseline, LeaveOneOutRate):
+        return draws_at_once(sampler)
+    is_of_pool = isinstance(advantage, PoolMeanAdvantage) and not isinstance(kept, AllSelection)
+    return Trait.IS_UNCENTRED not in advantage.traits and not is_of_pool
+
+
 def _truncated_line(truncated: str, advantage: Advantage, sampler: Sampler) -> tuple[str, bool]:
     """What is left out of the pass rate, or of the update only; and whether that bends the update."""
     key, anew = f"rollout.truncated={truncated}", truncated == "exclude" and draws_anew(sampler)
@@ -130,10 +138,10 @@ def _truncated_line(truncated: str, advantage: Advantage, sampler: Sampler) -> t
 def _pruned_ratio(sampler: Sampler, selection: Selection, reduction: LossReduction) -> str:
     """What a denominator makes of pruning."""
     traits = sampler.traits | selection.traits | selection.within.traits
-    prunes_responses = bool(traits & {Trait.PRUNES_RESPONSES, Trait.LEAVES_OUT_PROMPTS})
+    prunes_responses, prompts = Trait.PRUNES_RESPONSES in traits, {Trait.PRUNES_PROMPTS, Trait.LEAVES_OUT_PROMPTS}
     # A prompt that is left out as a whole still counts among the prompts of a mean over prompts.
     undone = ConstantReduction if prunes_responses else ConstantReduction | PromptMeanReduction
-    if not (prunes_responses or Trait.PRUNES_PROMPTS in traits) or isinstance(reduction, undone):
+    if not (prunes_responses or traits & prompts) or isinstance(reduction, undone):
         return ""
     return (
         f"{type(reduction).__name__} divides by what pruning left: the weights of pruning no longer undo it; "

@@ -117,6 +117,11 @@ def draws_equal(sampler: Sampler, selection: Selection) -> bool:
     return isinstance(rules[0], FixedRule) and len(set(rules)) == 1
 
 
+def draws_at_once(sampler: Sampler) -> bool:
+    """Whether every prompt's number of responses is fixed before its first one."""
+    return all(isinstance(rule, FixedRule) for rule in rules_by_pass_rate(sampler, PASS_RATES))
+
+
 def of_whole_pools(selection: Selection, advantage: Advantage, sampler: Sampler) -> Selection:
     """Return the selection whose expected update this one has: of whole pools, where nothing is lost in expectation.
 
@@ -130,7 +135,6 @@ def of_whole_pools(selection: Selection, advantage: Advantage, sampler: Sampler)
     )
     if makes_up or Trait.PRUNES_PROMPTS in traits or isinstance(selection, SeenSelection):
         return AllSelection()
-    rules = rules_by_pass_rate(sampler, PASS_RATES)
-    if isinstance(selection, ResolvedSelection) and all(isinstance(rule, FixedRule) for rule in rules):
+    if isinstance(selection, ResolvedSelection) and draws_at_once(sampler):
         return of_whole_pools(selection.selection, advantage, sampler)
     return selection
