@@ -79,8 +79,8 @@ def at_pool_end(pool: ResponsePool, table: Callable[[StoppingRule], Values]) -> 
         )
     if not reach(pool.rule)[pool.num_positive, pool.num_negative]:
         raise ValueError(
-            f"a pool ended at {pool.num_positive} positives and {pool.num_negative} negatives, where no path of its rule "
-            f"{type(pool.rule).__name__} leads: the rule stops inside a block of the sampler, so put the condition that "
+            f"a pool ended at {pool.num_positive} positives and {pool.num_negative} negatives, where no path of its "
+            f"rule {type(pool.rule).__name__} leads: it stops inside a block of the sampler, so put the condition that "
             "a block is complete into the rule"
         )
     return float(table(pool.rule)[pool.num_positive, pool.num_negative])

@@ -41,6 +41,7 @@ from ada_lightning.training.losses import (
 )
 from ada_lightning.training.token_masks import TokenMask
 
+
 def describe_update(
     *,
     advantage: Advantage,
@@ -71,9 +72,7 @@ def describe_update(
     is_equal = draws_equal(sampler, selection)
     # A mean over a number fixed beforehand is a factor of each prompt; of all alike where the sum was not one of n.
     is_fixed = truncated not in ("exclude", "mask") and is_mean_per_prompt(sampler, kept, loss.reduction)
-    is_constant = is_fixed and (
-        is_equal or not isinstance(advantage, ExactAdvantage | WeightedLeaveOneOutAdvantage)
-    )
+    is_constant = is_fixed and (is_equal or not isinstance(advantage, ExactAdvantage | WeightedLeaveOneOutAdvantage))
     num_updates, target = num_minibatches * epochs_per_rollout, loss.follows()
     is_centred = _is_centred(advantage, sampler, kept)
     of_engine = loss.importance_bend() if isinstance(loss, PolicyGradientLoss) else ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ada_lightning.analysis.statement.exact import wanted_weights
 from ada_lightning.analysis.statement.expected_weight import expected_weights
 from ada_lightning.analysis.statement.other import other_lines
-from ada_lightning.analysis.statement.rules import draws_equal, rules_by_pass_rate
+from ada_lightning.analysis.statement.rules import rules_by_pass_rate
 from ada_lightning.analysis.statement.table import PASS_RATES, table_lines
 from ada_lightning.core.protocols import Advantage, PassRate, Sampler, Selection, Trait
 from ada_lightning.core.stopping.rule import FixedRule, QuotaRule, StoppingRule
@@ -52,11 +52,8 @@ def inexact_lines(
     first = rules[0]
     size = first.n_max if first and is_equal and isinstance(selection, AllSelection) else 0
     is_mean = is_mean_per_prompt(sampler, selection, reduction)
-    if is_mean and not size and all(rule is not None and rule.n_max > 1 for rule in rules):
-        if isinstance(advantage, LeaveOneOutAdvantage):
-            return ["update: exact for f(p) = p, whatever each prompt's number of responses"]
-        if isinstance(advantage, GroupNormalizedAdvantage) and not advantage.normalize_std:
-            return ["update: exact for f(p) = p, times (n-1)/n of each prompt's own number n of responses"]
+    if is_mean and not size and (line := _mean_of_own_number(advantage, rules)):
+        return [line]
     if isinstance(advantage, StratifiedAdvantage):
         lines, compared = _stratified(advantage, rules)
     elif isinstance(advantage, PoolMeanAdvantage):
@@ -72,13 +69,30 @@ def inexact_lines(
     elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
         lines, compared = _weighted_leave_one_out(advantage, selection, rules)
     else:
-        is_whole = size > 0 or is_mean
-        if isinstance(advantage, AcceptedAdvantage) and not is_mean:
-            is_whole = is_equal and isinstance(selection, AllSelection | PositivesSelection)
+        # What is accepted trains alike, whether the rest is kept or not; all others compare.
+        keeps_all = AllSelection | PositivesSelection if isinstance(advantage, AcceptedAdvantage) else AllSelection
+        is_whole = is_mean or (is_equal and isinstance(selection, keeps_all))
         lines, compared = other_lines(advantage, size, is_whole=is_whole)
-    if isinstance(first, FixedRule) and len(set(rules)) == 1 and not is_equal:
-        lines = [*lines, "  a prompt's first visit has another number of responses than later ones, and weighs by it"]
+    lines = [*lines, *_first_visit_line(rules, is_equal=is_equal)]
     return lines + (_table(advantage, selection, rules, compared, is_mean=is_mean) if compared else [])
+
+
+def _mean_of_own_number(advantage: Advantage, rules: Rules) -> str:
+    """What a mean over each prompt's own number of responses follows, of advantages that an average is right for."""
+    if not all(rule is not None and rule.n_max > 1 for rule in rules):
+        return ""
+    if isinstance(advantage, LeaveOneOutAdvantage):
+        return "update: exact for f(p) = p, whatever each prompt's number of responses"
+    if isinstance(advantage, GroupNormalizedAdvantage) and not advantage.normalize_std:
+        return "update: exact for f(p) = p, times (n-1)/n of each prompt's own number n of responses"
+    return ""
+
+
+def _first_visit_line(rules: Rules, *, is_equal: bool) -> list[str]:
+    """What prompts weigh that come for the first time, where only those have another number of responses."""
+    if is_equal or not isinstance(rules[0], FixedRule) or len(set(rules)) > 1:
+        return []
+    return ["  a prompt's first visit has another number of responses than later ones, and weighs by it"]
 
 
 def is_mean_per_prompt(sampler: Sampler, selection: Selection, reduction: LossReduction) -> bool:
@@ -141,9 +155,7 @@ def _group_normalized(advantage: GroupNormalizedAdvantage, size: int) -> Descrip
     )
 
 
-def _weighted_leave_one_out(
-    advantage: WeightedLeaveOneOutAdvantage, selection: Selection, rules: Rules
-) -> Description:
+def _weighted_leave_one_out(advantage: WeightedLeaveOneOutAdvantage, selection: Selection, rules: Rules) -> Description:
     if not all(isinstance(rule, FixedRule) for rule in rules):
         return ["update: about the mean reward, biased because results decide when sampling ends"], _MEAN
     if not isinstance(advantage.baseline, LeaveOneOutRate):

@@ -25,9 +25,7 @@ _HISTORY_BASELINES: Mapping[type[Advantage], str] = {
 }
 
 
-def other_lines(
-    advantage: Advantage, size: int, *, is_whole: bool
-) -> tuple[list[str], Mapping[str, Sequence[float]]]:
+def other_lines(advantage: Advantage, size: int, *, is_whole: bool) -> tuple[list[str], Mapping[str, Sequence[float]]]:
     """Describe an estimator.
 
     Args:

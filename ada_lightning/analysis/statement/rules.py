@@ -45,15 +45,17 @@ def contradiction(sampler: Sampler) -> str:
     """
     pool = _planned_alone(sampler)
     rule, first_block = sampler.end(pool).rule, sampler.num_to_draw(pool)
+    if rule is None:
+        return ""
     points: list[tuple[bool, ...]] = [()]
     known = set()
-    for outcomes in points if rule is not None else ():  # grows while it is walked through
+    for outcomes in points:  # grows while it is walked through
         pool.responses = [_ONE_OF_EACH[is_right] for is_right in outcomes]
         pool.num_positive, pool.num_drawn = sum(outcomes), len(outcomes)
         wanted = sampler.num_to_draw(pool)
         if problem := _disagreement(rule, outcomes, wanted):
             return f"{type(sampler).__name__} {problem}"
-        for right in range(wanted + 1) if 0 < wanted and len(outcomes) < _LONGEST_WALK else ():
+        for right in range(wanted + 1) if wanted > 0 and len(outcomes) < _LONGEST_WALK else ():
             following = (*outcomes, *_block(right, wanted))
             place = sum(following[:first_block]), sum(following), len(following)  # some rules remember how it began
             if place not in known:

@@ -1,4 +1,4 @@
-"""The expected update of a step, summed over everything that chance can decide in it: which responses come, which coins.
+"""The expected update of a step, summed over everything that chance decides in it: which responses come, which coins.
 
 A response is one of a few symbols, drawn by a softmax, so the score of symbol k is ``e_k - policy``. What is added up
 is what each symbol weighs in expectation; whoever asks multiplies by the scores of the policy that trains.

@@ -75,11 +75,17 @@ SAMPLERS = {
 OWN = {"contrast": "Contrast", "contrast between blocks": "ContrastBetweenBlocks"}
 """Samplers that nobody shipped, by their rules."""
 SMALLER = {
-    "balance": "n_max=4", "balance_posterior": "n_max=3 samples_per_round=1", "positive": "n_max=4", "speed": "num_screen=2 num_continue=1 group_size=3",
-    "pilot_commit": "num_pilot=2 num_commit=1 group_size=3 min_rate=0.4", "dars_et": "num_pilot=2 n_max=4",
-    "dars_hw": "num_pilot=2 n_max=4", "first_visit": "group_size=3 num_first=4", "uniform": "group_size=3",
+    "balance": "n_max=4",
+    "balance_posterior": "n_max=3 samples_per_round=1",
+    "positive": "n_max=4",
+    "speed": "num_screen=2 num_continue=1 group_size=3",
+    "pilot_commit": "num_pilot=2 num_commit=1 group_size=3 min_rate=0.4",
+    "dars_et": "num_pilot=2 n_max=4",
+    "dars_hw": "num_pilot=2 n_max=4",
+    "first_visit": "group_size=3 num_first=4",
+    "uniform": "group_size=3",
     "pruning": "group_size=3",
-}  # fmt: skip
+}
 """Where a response may be truncated too, and what is would be drawn anew."""
 WITHOUT = {"inverse_rl": "its rewards are learned from texts, and p is the rate of nothing that could be summed over"}
 GROUPS = {"gvm": ["sampler/gradient_norm=constant"]}
@@ -119,6 +125,7 @@ SELECTIONS = {
 MORE_THAN_SAID = {
     "stratified": "the logarithm's f'(p) p q = q is linear in p, so that an unbiased estimate of p does no harm",
     "stratified, counted": "the same",
+    "weighted, first round": "where the first round is all there is, its own share of each baseline is a factor",
     "representation_preference": "it goes by the policy's states, which are made up here",
     "reward_distillation": "it goes by the policy's log-ratios, which are made up here",
 }
@@ -230,8 +237,6 @@ def passes(sampler: str, advantage: str, selection: str, reduction: str) -> bool
     return not any(message for rule in (*METHOD_RULES, cutting_errors, target_errors) for message in rule(run))
 
 
-
-
 HEADLINE = re.compile(
     r"update: exact for (?:f\(p\) = (?P<f>[^,:]+?)|the mean reward)"
     r"(?: as far as \d+ responses can see: (?P<part>[^,]+?))?(?:, times (?P<times>\(n-1\)/n|\d+/\d+).*)?"
@@ -255,7 +260,7 @@ class Sampled:
     def rules(self, at: int) -> dict[StoppingRule, float]:
         """Return the probability of each rule that it may get, before anything cut it off."""
         found: dict[StoppingRule, float] = {}
-        longest = max((end.pool.rule for end in self.ends if end.pool.rule), key=lambda rule: rule.n_max)
+        longest = max((end.pool.rule for end in self.ends if end.pool.rule), key=lambda rule: rule.n_max, default=None)
         for end, chance in zip(self.ends, self.chances[at], strict=True):
             rule = end.pool.rule.inner if isinstance(end.pool.rule, CappedRule) else end.pool.rule
             rule = longest if isinstance(rule, PilotRule) else rule
@@ -336,7 +341,7 @@ class Cell:
         if self.is_said_exact and (not said or objective is None):
             assert said, self
             if said["part"]:
-                return float(eval(said["part"].removeprefix("f'(p) = ").replace("^", "**"), {"p": rate}))  # noqa: S307
+                return float(eval(said["part"].removeprefix("f'(p) = ").replace("^", "**"), {"p": rate}))
             share = 1.0
             if said["times"] == "(n-1)/n":
                 (rule,) = prompt.rules(at)
@@ -351,7 +356,7 @@ class Cell:
             if said["part"] is None:
                 return WEIGHTS[said["f"]](rate)
             if "terms" not in said["part"]:
-                return float(eval(said["part"].removeprefix("f'(p) = ").replace("^", "**"), {"p": rate}))  # noqa: S307
+                return float(eval(said["part"].removeprefix("f'(p) = ").replace("^", "**"), {"p": rate}))
         rules = prompt.rules(at)
         return sum(chance * supported_weight(objective, rule, rate) for rule, chance in rules.items())
 
@@ -490,10 +495,15 @@ def test_every_part_is_composed_and_most_claims_are_made():
     by_rule = {name for name in SAMPLERS if rule_alone(part("sampler", name)) is not None}
     of_objective = {name for name in ADVANTAGES if name.startswith("exact")}
     assert {(sampler, advantage) for sampler, advantage in exact if advantage in of_objective} == {
-        (sampler, advantage) for sampler in (by_rule - {"cut"}) | {"contrast between blocks"} for advantage in of_objective
+        (sampler, advantage)
+        for sampler in (by_rule - {"cut"}) | {"contrast between blocks"}
+        for advantage in of_objective
     }
     of_mean = {"official", "dr_grpo", "rloo", "accepted", "history_baseline", "rounded_history", "shrinkage_baseline"}
-    assert {advantage for sampler, advantage in exact if sampler == "uniform"} == of_objective | of_mean | {"weighted_leave_one_out", "max_rl"}
+    assert {advantage for sampler, advantage in exact if sampler == "uniform"} == of_objective | of_mean | {
+        "weighted_leave_one_out",
+        "max_rl",
+    }
     assert {advantage for sampler, advantage in exact if sampler == "cut"} == {"history_baseline", "rounded_history"}
 
 
@@ -502,8 +512,7 @@ def test_a_rule_that_holds_inside_a_block_is_refused():
     assert contradiction(part("sampler", "contrast")).endswith("inside of them, at 1 right and 2 wrong")
     assert not any(contradiction(part("sampler", name)) for name in (*SAMPLERS, "contrast between blocks"))
     (prompt, *_) = sampled("contrast", "grade")
-    beyond = [end.pool for end in prompt.ends if end.pool.num_positive and end.pool.num_negative]
-    pools = [pool for pool in beyond if pool.num_sampled > 2]
+    pools = [end.pool for end in prompt.ends if min(end.pool.num_positive, end.pool.num_negative) > 1]
     rule = part("advantage", "exact linear")
     for pool in pools:
         with pytest.raises(ValueError, match="no path of its rule Contrast leads"):
