@@ -9,6 +9,7 @@ from ada_lightning.core.protocols import Advantage
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
     GroupNormalizedAdvantage,
+    HistoryBaselineAdvantage,
     LeaveOneOutAdvantage,
     PoolMeanAdvantage,
     StratifiedAdvantage,
@@ -370,6 +371,14 @@ def test_a_refill_says_that_steps_get_longer():
     arguments = (GroupNormalizedAdvantage(), UNIFORM, WHOLE)
     (line,) = lines_with("refill", *arguments, refill=DynamicSampling())
     assert "the same expected direction, longer by the inverse of their share" in line
+
+
+def test_a_refill_takes_what_a_baseline_from_history_makes_of_equal_rewards():
+    (line,) = lines_with(
+        "equal rewards is missing", HistoryBaselineAdvantage(), UNIFORM, WHOLE, refill=DynamicSampling()
+    )
+    assert line.startswith("  refill: groups without a signal are replaced")
+    assert "exact" not in statement(HistoryBaselineAdvantage(), UNIFORM, WHOLE, refill=DynamicSampling())[0]
 
 
 def test_pruning_at_random_follows_what_is_followed_without_it():

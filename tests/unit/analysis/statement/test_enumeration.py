@@ -141,7 +141,7 @@ RIGHT, WRONG = Symbol(is_right=True), Symbol(is_right=False)
 CUT = Symbol(is_right=False, is_truncated=True, num_tokens=3)
 SYMBOLS = {
     "grade": (RIGHT, WRONG),
-    "zero": (RIGHT, CUT),
+    "zero": (RIGHT, Symbol(is_right=True, is_truncated=True)),
     "exclude": (RIGHT, WRONG, CUT),
     "mask": (RIGHT, WRONG, Symbol(is_right=True, is_truncated=True)),
 }
@@ -505,6 +505,18 @@ def test_every_part_is_composed_and_most_claims_are_made():
         "max_rl",
     }
     assert {advantage for sampler, advantage in exact if sampler == "cut"} == {"history_baseline", "rounded_history"}
+
+
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name not in ("cut", "cgrpo", "optpo")])
+def test_a_truncated_response_that_counts_as_wrong_is_one_that_is_wrong(sampler):
+    """So ``rollout.truncated=zero`` is ``grade`` with another p; but where lengths or answers count."""
+    graded, zeroed = (
+        [{end.looks: sorted(end.ways) for end in prompt.ends} for prompt in sampled(sampler, truncated)]
+        for truncated in ("grade", "zero")
+    )
+    assert graded == zeroed
+    for advantage in ("rloo", "history_baseline", "accepted"):
+        assert statement(sampler, advantage, "all") == statement(sampler, advantage, "all", truncated="zero")
 
 
 def test_a_rule_that_holds_inside_a_block_is_refused():
