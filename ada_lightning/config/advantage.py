@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ada_lightning.analysis.statement.rules import rule_alone
+from ada_lightning.analysis.statement.rules import contradiction, rule_alone
 from ada_lightning.config.setup import ADVANTAGES, SELECTIONS, Setup
 from ada_lightning.core.protocols import Advantage, Sampler, Trait
 from ada_lightning.methods.advantages import ExactAdvantage, GdpoAdvantage, StratifiedAdvantage
@@ -130,6 +130,16 @@ def class_errors(run: Setup) -> Iterator[str]:
         yield (
             f"selection.group_size = {group_size} keeps one class only, and the chosen advantage needs a response of "
             "each; use sampler.group_size=2 or more"
+        )
+
+
+def rule_errors(run: Setup) -> Iterator[str]:
+    """What a sampler names as its rule must be what ends its prompts: the statement and the estimators go by it."""
+    sampler = run.part("sampler")
+    if isinstance(sampler, Sampler) and (problem := contradiction(sampler)):
+        yield (
+            f"sampler: {problem}; a rule is asked after every response, so let it stop where the sampler does: put the "
+            "block into it, as (num_positive + num_negative) % samples_per_round == 0, or draw one response at a time"
         )
 
 

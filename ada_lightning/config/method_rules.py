@@ -9,6 +9,7 @@ from ada_lightning.config.advantage import (
     group_errors,
     objective_errors,
     path_errors,
+    rule_errors,
     stratum_errors,
 )
 from ada_lightning.config.estimator import budget_errors, curriculum_errors, first_visit_errors, history_errors
@@ -27,6 +28,7 @@ METHOD_RULES: tuple[Rule, ...] = (
     history_errors,
     first_visit_errors,
     class_errors,
+    rule_errors,
     path_errors,
     group_errors,
     curriculum_errors,

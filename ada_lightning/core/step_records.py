@@ -29,7 +29,8 @@ class StepSettings:
     truncated: Literal["grade", "zero", "exclude", "mask"] = "grade"
     """What a response cut by the length limit counts as. ``grade``: like any other. ``zero``: reward 0 without asking
     the grader; it trains as a failure. ``exclude``: no evidence, neither in the pool nor trained on, drawn anew by
-    sequential samplers; what is optimised is then the pass rate among finished responses. ``mask``: graded and counted,
+    sequential samplers; what is optimised is then the pass rate among finished responses, as far as the statement at
+    the start of a run says. ``mask``: graded and counted,
     never trained on; the update then follows no pass rate exactly."""
     grader_failure: Literal["exclude", "as_zero"] = "exclude"
     """What a response counts as that could not be graded through no doing of its own, as where a judge's server is

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ada_lightning.core.records import Belief, ResponseGroup, ResponsePool
+from ada_lightning.core.stopping.paths import reach
 from ada_lightning.core.stopping.rule import StoppingRule
 
 Values = NDArray[np.float64]
@@ -68,12 +69,19 @@ def at_pool_end(pool: ResponsePool, table: Callable[[StoppingRule], Values]) -> 
     A table has the shape ``(n_max + 1, n_max + 1)``.
 
     Raises:
-        ValueError: the pool was not ended by its counts alone, so no paths can be counted.
+        ValueError: the pool was not ended by its counts alone, or ended where its rule never gets, so no paths can be
+            counted.
     """
     if pool.rule is None:
         raise ValueError(
             "a pool was ended by more than its counts of positives and negatives, so paths cannot be counted; "
             "use advantage=stratified or another estimator with this sampler"
+        )
+    if not reach(pool.rule)[pool.num_positive, pool.num_negative]:
+        raise ValueError(
+            f"a pool ended at {pool.num_positive} positives and {pool.num_negative} negatives, where no path of its "
+            f"rule {type(pool.rule).__name__} leads: it stops inside a block of the sampler, so put the condition that "
+            "a block is complete into the rule"
         )
     return float(table(pool.rule)[pool.num_positive, pool.num_negative])
 

@@ -20,19 +20,26 @@ from collections.abc import Iterator, Sequence
 
 from ada_lightning.analysis.statement.exact import exact_lines
 from ada_lightning.analysis.statement.inexact import inexact_lines, is_mean_per_prompt
+from ada_lightning.analysis.statement.rules import draws_anew, draws_at_once, draws_equal, of_whole_pools
 from ada_lightning.analysis.statement.staleness import staleness_lines
 from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Selection, Trait
-from ada_lightning.methods.advantages.batch_whitened import BatchWhitenedAdvantage
-from ada_lightning.methods.advantages.exact import ExactAdvantage
+from ada_lightning.methods.advantages import (
+    AcceptedAdvantage,
+    BatchWhitenedAdvantage,
+    ExactAdvantage,
+    PoolMeanAdvantage,
+    WeightedLeaveOneOutAdvantage,
+)
+from ada_lightning.methods.pass_rates import LeaveOneOutRate
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.training.losses import ConstantReduction, LossReduction, PolicyLoss, PromptMeanReduction
+from ada_lightning.training.losses import (
+    ConstantReduction,
+    LossReduction,
+    PolicyGradientLoss,
+    PolicyLoss,
+    PromptMeanReduction,
+)
 from ada_lightning.training.token_masks import TokenMask
-
-_OF_TRUNCATED = {
-    "mask": "rollout.truncated=mask counts responses that do not train: then no pass rate is followed exactly",
-    "exclude": "rollout.truncated=exclude: p is the pass rate among responses that end by themselves",
-}
-"""What is left out of the pass rate, or of the update only."""
 
 
 def describe_update(
@@ -61,40 +68,99 @@ def describe_update(
     Returns:
         A first line that starts with ``update:``, and indented lines below it.
     """
-    prunes_prompts = Trait.PRUNES_PROMPTS in selection.traits
-    counted = AllSelection() if prunes_prompts else selection  # of what trains, whole prompts have their size
-    is_constant = not isinstance(advantage, ExactAdvantage) and is_mean_per_prompt(sampler, counted, loss.reduction)
-    followed = target = loss.follows()
-    if not target:
-        # What prunes at random and weighs the rest has the expected update of what it pruned from.
-        whole = AllSelection() if prunes_prompts or Trait.PRUNES_RESPONSES in selection.traits else selection
-        followed = _followed(advantage, sampler, whole, loss.reduction)
+    kept = of_whole_pools(selection, advantage, sampler)
+    is_equal = draws_equal(sampler, selection)
+    # A mean over a number fixed beforehand is a factor of each prompt; of all alike where the sum was not one of n.
+    is_fixed = truncated not in ("exclude", "mask") and is_mean_per_prompt(sampler, kept, loss.reduction)
+    is_constant = is_fixed and (is_equal or not isinstance(advantage, ExactAdvantage | WeightedLeaveOneOutAdvantage))
+    num_updates, target = num_minibatches * epochs_per_rollout, loss.follows()
+    is_centred = _is_centred(advantage, sampler, kept)
+    of_engine = loss.importance_bend() if isinstance(loss, PolicyGradientLoss) else ""
+    of_truncated, truncated_bends = _truncated_line(truncated, advantage, sampler)
     bent = [
-        *_source_lines(sampler, curriculum, refill),
-        *staleness_lines(max_staleness, advantage, loss, num_updates=num_minibatches * epochs_per_rollout),
-        *choice_lines(sampler, selection, loss.reduction),
+        *staleness_lines(max_staleness, advantage, loss, num_updates=num_updates, is_centred=is_centred),
         "" if is_constant or target else loss.reduction.bend(),
+        _pruned_ratio(sampler, selection, loss.reduction),
         _reuse(num_minibatches, epochs_per_rollout, loss),
-        *loss.bends(),
+        *(line for line in loss.bends() if line != of_engine),
         *(mask.bend() for mask in token_masks),
-        _OF_TRUNCATED.get(truncated, ""),
+        of_truncated if truncated_bends else "",
+        "" if is_centred or truncated != "exclude" or isinstance(advantage, AcceptedAdvantage) else _PUSHES_TO_END,
+        _replaced(refill, advantage),
+    ]
+    other = [
+        *_source_lines(sampler, curriculum, refill),
+        *(line for line in (sampler.bend(), selection.bend()) if line),
+        of_engine,
+        "" if truncated_bends else of_truncated,
         f"policy.max_grad_norm = {max_grad_norm:g} can shorten a step, not turn it" if max_grad_norm < math.inf else "",
     ]
-    return followed + [f"  {line}" for line in bent if line]
+    followed = target or _followed(advantage, sampler, kept, loss.reduction, is_equal=is_equal)
+    if any(bent) or sampler.budget_per_step:
+        followed = _no_longer_exact(followed)
+    return followed + [f"  {line}" for line in (*bent, *other) if line]
 
 
-def choice_lines(sampler: Sampler, selection: Selection, reduction: LossReduction) -> Iterator[str]:
-    """What sampler and selection say of themselves, and what a denominator makes of pruning."""
-    yield from (line for line in (sampler.bend(), selection.bend()) if line)
+_PUSHES_TO_END = (
+    "rollout.truncated=exclude: what the baseline is wrong by does not cancel among responses that end by themselves, "
+    "and pushes them to end, or not to; advantage=rloo has no such pull, and rollout.truncated=grade leaves none"
+)
+
+
+def _is_centred(advantage: Advantage, sampler: Sampler, kept: Selection) -> bool:
+    """Whether the advantages of what a prompt keeps add up to 0, whatever its pool."""
+    if isinstance(advantage, WeightedLeaveOneOutAdvantage) and not isinstance(advantage.baseline, LeaveOneOutRate):
+        return draws_at_once(sampler)
+    is_of_pool = isinstance(advantage, PoolMeanAdvantage) and not isinstance(kept, AllSelection)
+    return Trait.IS_UNCENTRED not in advantage.traits and not is_of_pool
+
+
+def _truncated_line(truncated: str, advantage: Advantage, sampler: Sampler) -> tuple[str, bool]:
+    """What is left out of the pass rate, or of the update only; and whether that bends the update."""
+    key, anew = f"rollout.truncated={truncated}", truncated == "exclude" and draws_anew(sampler)
+    if truncated not in ("mask", "exclude"):
+        return "", False
+    if isinstance(advantage, AcceptedAdvantage) and not anew:
+        return f"{key}: p is the rate of responses that are right and end by themselves", False
+    if truncated == "mask":
+        return f"{key} counts responses that do not train: then no pass rate is followed exactly", True
+    among = f"{key}: p is the pass rate among responses that end by themselves"
+    if anew:
+        return f"{among}; a prompt that runs out of draws follows it as far as its responses can see", False
+    compares = Trait.COMPARES_DRAWN in advantage.traits or Trait.COMPARES_KEPT in advantage.traits
+    return (
+        f"{among}; the others are not drawn anew, so a prompt has, and weighs by, fewer responses"
+        f"{', and follows nothing where fewer than two are left' if compares else ''}"
+    ), True
+
+
+def _pruned_ratio(sampler: Sampler, selection: Selection, reduction: LossReduction) -> str:
+    """What a denominator makes of pruning."""
     traits = sampler.traits | selection.traits | selection.within.traits
-    prunes_responses = bool(traits & {Trait.PRUNES_RESPONSES, Trait.LEAVES_OUT_PROMPTS})
+    prunes_responses, prompts = Trait.PRUNES_RESPONSES in traits, {Trait.PRUNES_PROMPTS, Trait.LEAVES_OUT_PROMPTS}
     # A prompt that is left out as a whole still counts among the prompts of a mean over prompts.
     undone = ConstantReduction if prunes_responses else ConstantReduction | PromptMeanReduction
-    if (prunes_responses or Trait.PRUNES_PROMPTS in traits) and not isinstance(reduction, undone):
-        yield (
-            f"{type(reduction).__name__} divides by what pruning left: the weights of pruning no longer undo it; "
-            "loss/reduction=constant does not"
-        )
+    if not (prunes_responses or traits & prompts) or isinstance(reduction, undone):
+        return ""
+    return (
+        f"{type(reduction).__name__} divides by what pruning left: the weights of pruning no longer undo it; "
+        "loss/reduction=constant does not"
+    )
+
+
+def _replaced(refill: Refill | None, advantage: Advantage) -> str:
+    """What is lost with groups that are replaced because their rewards are equal."""
+    if refill is None or not refill.is_on or Trait.TRAINS_EQUAL_REWARDS not in advantage.traits:
+        return ""
+    return (
+        f"refill: groups without a signal are replaced, and {type(advantage).__name__} would train on them too: what "
+        "it makes of equal rewards is missing"
+    )
+
+
+def _no_longer_exact(followed: Sequence[str]) -> list[str]:
+    """Take back what the first line promises."""
+    return [followed[0].replace("update: exact for", "update: about", 1), *followed[1:]]
 
 
 def _source_lines(sampler: Sampler, curriculum: Curriculum | None, refill: Refill | None) -> Iterator[str]:
@@ -116,10 +182,13 @@ def _reuse(num_minibatches: int, epochs_per_rollout: int, loss: PolicyLoss) -> s
     return f"{named}: only the first update of a step is on-policy; {loss.reuse_bend()}" if named else ""
 
 
-def _followed(advantage: Advantage, sampler: Sampler, selection: Selection, reduction: LossReduction) -> list[str]:
+def _followed(
+    advantage: Advantage, sampler: Sampler, selection: Selection, reduction: LossReduction, *, is_equal: bool
+) -> list[str]:
     """What the advantage follows; of one that is whitened, what it followed before."""
     if isinstance(advantage, BatchWhitenedAdvantage):
-        return [*_followed(advantage.advantage, sampler, selection, reduction), f"  {advantage.bend()}"]
+        inner = _followed(advantage.advantage, sampler, selection, reduction, is_equal=is_equal)
+        return [*_no_longer_exact(inner), f"  {advantage.bend()}"]
     if isinstance(advantage, ExactAdvantage):
         return exact_lines(advantage.objective, sampler)
-    return inexact_lines(advantage, sampler, selection, reduction)
+    return inexact_lines(advantage, sampler, selection, reduction, is_equal=is_equal)

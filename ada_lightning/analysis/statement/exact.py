@@ -9,10 +9,11 @@ from ada_lightning.analysis.statement.table import PASS_RATES, differ, table_lin
 from ada_lightning.core.protocols import Objective, Sampler
 from ada_lightning.core.stopping.paths import MAX_RESPONSES
 from ada_lightning.core.stopping.posterior import PosteriorRule
-from ada_lightning.core.stopping.rule import CappedRule, StoppingRule
+from ada_lightning.core.stopping.rule import CappedRule, FixedRule, StoppingRule
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.objectives.support import supported_terms, supported_weight
 from ada_lightning.methods.sampling.giving_up import GiveUpByPosterior
+from ada_lightning.methods.sampling.planned import OneShotSampler
 
 
 def exact_lines(objective: Objective, sampler: Sampler) -> list[str]:
@@ -77,6 +78,8 @@ def _lines_of_other_rules(objective: Objective, sampler: Sampler, rule: Stopping
             f"at the shortest, one block of {block}: {_followed(objective, shortest)}"
         ]
     others = [rule, *(other for other in rules_by_pass_rate(sampler, PASS_RATES) if other is not None)]
+    if isinstance(sampler, OneShotSampler):
+        others.append(FixedRule(sampler.n_min))  # other beliefs, other plans
     fewest = min(others, key=lambda other: other.n_max)
     most = max(others, key=lambda other: other.n_max)
     if supported_terms(objective, fewest) == supported_terms(objective, most):

@@ -12,6 +12,7 @@ from ada_lightning.analysis.statement.table import PASS_RATES, table_lines
 from ada_lightning.core.protocols import Advantage, PassRate, Sampler, Selection, Trait
 from ada_lightning.core.stopping.rule import FixedRule, QuotaRule, StoppingRule
 from ada_lightning.methods.advantages import (
+    AcceptedAdvantage,
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
     PoolMeanAdvantage,
@@ -40,16 +41,19 @@ Description = tuple[list[str], Mapping[str, Sequence[float]]]
 """The first lines, and what expected weights are to be compared with, by name; empty where they need no table."""
 
 
-def inexact_lines(advantage: Advantage, sampler: Sampler, selection: Selection, reduction: LossReduction) -> list[str]:
-    """Say what is known about an update that is not the exact estimator's."""
+def inexact_lines(
+    advantage: Advantage, sampler: Sampler, selection: Selection, reduction: LossReduction, *, is_equal: bool
+) -> list[str]:
+    """Say what is known about an update that is not the exact estimator's.
+
+    ``is_equal``: whether every prompt gets the same number of responses, whatever they are.
+    """
     rules = rules_by_pass_rate(sampler, PASS_RATES)
-    size = _fixed_size(selection, rules)
+    first = rules[0]
+    size = first.n_max if first and is_equal and isinstance(selection, AllSelection) else 0
     is_mean = is_mean_per_prompt(sampler, selection, reduction)
-    if is_mean and not size and all(rule is not None and rule.n_max > 1 for rule in rules):
-        if isinstance(advantage, LeaveOneOutAdvantage):
-            return ["update: exact for f(p) = p, whatever each prompt's number of responses"]
-        if isinstance(advantage, GroupNormalizedAdvantage) and not advantage.normalize_std:
-            return ["update: exact for f(p) = p, times (n-1)/n of each prompt's own number n of responses"]
+    if is_mean and not size and (line := _mean_of_own_number(advantage, rules)):
+        return [line]
     if isinstance(advantage, StratifiedAdvantage):
         lines, compared = _stratified(advantage, rules)
     elif isinstance(advantage, PoolMeanAdvantage):
@@ -63,10 +67,32 @@ def inexact_lines(advantage: Advantage, sampler: Sampler, selection: Selection, 
             lines = ["update: reward minus the mean of the others that are kept, whatever the pool's mean"]
             compared = _MEAN
     elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
-        lines, compared = _weighted_leave_one_out(advantage, rules)
+        lines, compared = _weighted_leave_one_out(advantage, selection, rules)
     else:
-        lines, compared = other_lines(advantage, size, draws_equal=_draws_equal(rules))
+        # What is accepted trains alike, whether the rest is kept or not; all others compare.
+        keeps_all = AllSelection | PositivesSelection if isinstance(advantage, AcceptedAdvantage) else AllSelection
+        is_whole = is_mean or (is_equal and isinstance(selection, keeps_all))
+        lines, compared = other_lines(advantage, size, is_whole=is_whole)
+    lines = [*lines, *_first_visit_line(rules, is_equal=is_equal)]
     return lines + (_table(advantage, selection, rules, compared, is_mean=is_mean) if compared else [])
+
+
+def _mean_of_own_number(advantage: Advantage, rules: Rules) -> str:
+    """What a mean over each prompt's own number of responses follows, of advantages that an average is right for."""
+    if not all(rule is not None and rule.n_max > 1 for rule in rules):
+        return ""
+    if isinstance(advantage, LeaveOneOutAdvantage):
+        return "update: exact for f(p) = p, whatever each prompt's number of responses"
+    if isinstance(advantage, GroupNormalizedAdvantage) and not advantage.normalize_std:
+        return "update: exact for f(p) = p, times (n-1)/n of each prompt's own number n of responses"
+    return ""
+
+
+def _first_visit_line(rules: Rules, *, is_equal: bool) -> list[str]:
+    """What prompts weigh that come for the first time, where only those have another number of responses."""
+    if is_equal or not isinstance(rules[0], FixedRule) or len(set(rules)) > 1:
+        return []
+    return ["  a prompt's first visit has another number of responses than later ones, and weighs by it"]
 
 
 def is_mean_per_prompt(sampler: Sampler, selection: Selection, reduction: LossReduction) -> bool:
@@ -129,28 +155,19 @@ def _group_normalized(advantage: GroupNormalizedAdvantage, size: int) -> Descrip
     )
 
 
-def _weighted_leave_one_out(advantage: WeightedLeaveOneOutAdvantage, rules: Rules) -> Description:
+def _weighted_leave_one_out(advantage: WeightedLeaveOneOutAdvantage, selection: Selection, rules: Rules) -> Description:
     if not all(isinstance(rule, FixedRule) for rule in rules):
         return ["update: about the mean reward, biased because results decide when sampling ends"], _MEAN
     if not isinstance(advantage.baseline, LeaveOneOutRate):
         return [f"update: about the mean reward, with {type(advantage.baseline).__name__} as its baseline"], _MEAN
+    if isinstance(selection.within, PositivesSelection) or Trait.MAY_DROP_A_CLASS in selection.traits:
+        return ["update: about the mean reward, less what the selection drops of a class"], _MEAN
     return ["update: exact for the mean reward"], {}
 
 
 def _exact_for_mean(size: int) -> str:
     """A response in its own baseline takes its share of every prompt's update."""
     return f"update: exact for f(p) = p, times {size - 1}/{size}"
-
-
-def _fixed_size(selection: Selection, rules: Rules) -> int:
-    """Responses per prompt where all prompts draw the same number and train on all of them; otherwise 0."""
-    first = rules[0]
-    return first.n_max if first and isinstance(selection, AllSelection) and _draws_equal(rules) else 0
-
-
-def _draws_equal(rules: Rules) -> bool:
-    """Whether every prompt gets the same number of responses, whatever they are."""
-    return isinstance(rules[0], FixedRule) and len(set(rules)) == 1
 
 
 def _table(

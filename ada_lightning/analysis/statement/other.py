@@ -25,15 +25,13 @@ _HISTORY_BASELINES: Mapping[type[Advantage], str] = {
 }
 
 
-def other_lines(
-    advantage: Advantage, size: int, *, draws_equal: bool
-) -> tuple[list[str], Mapping[str, Sequence[float]]]:
+def other_lines(advantage: Advantage, size: int, *, is_whole: bool) -> tuple[list[str], Mapping[str, Sequence[float]]]:
     """Describe an estimator.
 
     Args:
         advantage: the run's estimator.
         size: responses per prompt where all prompts draw the same number and train on all of them; otherwise 0.
-        draws_equal: whether every prompt gets the same number of responses, whatever they are.
+        is_whole: whether a prompt trains with all that its advantage is about, and weighs as much as any other.
 
     Returns:
         The first lines, and rows of weights by name; empty where no table is needed or none can be made.
@@ -46,12 +44,12 @@ def other_lines(
         followed = "1" if size == 2 else f"(1 - (1-p)^{size - 1}) / p"
         return [f"update: exact for f(p) = log p as far as {size} responses can see: f'(p) = {followed}"], {}
     if isinstance(advantage, AcceptedAdvantage):
-        if draws_equal:
+        if is_whole:
             return ["update: exact for f(p) = p, without a baseline: the sum over accepted responses"], {}
         return ["update: the sum over accepted responses, without a baseline"], mean
     for kind, baseline in _HISTORY_BASELINES.items():
         if isinstance(advantage, kind):
-            return [_history_baseline(baseline, draws_equal=draws_equal)], {}
+            return [_history_baseline(baseline, is_whole=is_whole)], {}
     if isinstance(advantage, DpoAdvantage | IpoAdvantage):
         return [
             f"update: no f(p): {type(advantage).__name__} of every right response over every wrong one of its prompt, "
@@ -75,10 +73,10 @@ def other_lines(
     return [f"update: the rule of {type(advantage).__name__}; which objective it follows is not known here"], {}
 
 
-def _history_baseline(baseline: str, *, draws_equal: bool) -> str:
-    if draws_equal:
+def _history_baseline(baseline: str, *, is_whole: bool) -> str:
+    if is_whole:
         return f"update: exact for f(p) = p: reward minus {baseline} from history and the other responses"
     return (
-        f"update: reward minus {baseline} from history and the other kept responses; a rule that stops by rewards "
-        "bends it away from f(p) = p"
+        f"update: reward minus {baseline} from history and the other kept responses; where their number differs, or "
+        "rewards decide which they are, that bends it away from f(p) = p"
     )

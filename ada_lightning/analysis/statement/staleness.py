@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ada_lightning.core.protocols import Advantage
-from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHistoryAdvantage
 from ada_lightning.training.losses import (
     DivergencePolicyLoss,
     GeometricRejection,
@@ -23,7 +22,9 @@ from ada_lightning.training.losses.importance import Rejection
 from ada_lightning.training.losses.policy_gradient import RatioClippingLoss
 
 
-def staleness_lines(max_staleness: int, advantage: Advantage, loss: PolicyLoss, *, num_updates: int) -> Iterator[str]:
+def staleness_lines(
+    max_staleness: int, advantage: Advantage, loss: PolicyLoss, *, num_updates: int, is_centred: bool
+) -> Iterator[str]:
     """Say what a lag of so many steps makes of the update, and what bounds it; nothing where there is none.
 
     Args:
@@ -31,6 +32,7 @@ def staleness_lines(max_staleness: int, advantage: Advantage, loss: PolicyLoss, 
         advantage: of the run.
         loss: of the run.
         num_updates: with one rollout.
+        is_centred: whether the advantages of what a prompt keeps add up to 0.
     """
     if not max_staleness:
         return
@@ -40,7 +42,7 @@ def staleness_lines(max_staleness: int, advantage: Advantage, loss: PolicyLoss, 
     )
     weighs_responses = isinstance(_importance(loss), SequenceTruncation | SequenceRejection)
     yield f"{_followed(loss)}{'' if num_updates == 1 else ', by the first update with a rollout'}"
-    if not weighs_responses and isinstance(advantage, HistoryBaselineAdvantage | RoundedHistoryAdvantage):
+    if not weighs_responses and not is_centred:
         yield (
             f"{type(advantage).__name__}: what its baseline is wrong by no longer cancels, for the scores of an older "
             "policy's responses do not average to 0"

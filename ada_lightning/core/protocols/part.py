@@ -39,6 +39,9 @@ class Trait(Enum):
     """An advantage whose baseline is made of the responses drawn for the prompt in the step: one alone has none."""
     COMPARES_KEPT = auto()
     """An advantage whose baseline is made of the responses that train: one alone has none."""
+    IS_UNCENTRED = auto()
+    """An advantage whose sum over a group need not be 0: what its baseline is wrong by counts for the whole group, and
+    cancels only where scores of what trains average to 0."""
     TRAINS_EQUAL_REWARDS = auto()
     """An advantage that may differ from 0 in a group whose rewards are all equal."""
 

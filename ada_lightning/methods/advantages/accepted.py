@@ -13,15 +13,16 @@ from ada_lightning.core.records import ResponseGroup
 class AcceptedAdvantage(Advantage):
     """1 for a positive, 0 for a negative.
 
-    Groups of positives only train, and groups of negatives only are not computed. Ragged groups: a prompt weighs by
-    its positives; ``loss/reduction=prompt_mean`` with ``selection=positives`` makes them equal, as GVM does.
+    It follows the rate of responses that are right and train: right and finished with ``rollout.truncated=exclude`` and
+    ``mask``. Groups of positives only train, and groups of negatives only are not computed. Ragged groups: a prompt
+    weighs by its positives; ``loss/reduction=prompt_mean`` with ``selection=positives`` makes them equal, as GVM does.
 
     Source:
         RAFT++, arXiv:2504.11343, section 2, and its code, in which every response with a positive score trains and
         weighs by the score; here "accepted" are those above ``rollout.positive_threshold``, which all weigh 1.
     """
 
-    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
+    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS, Trait.IS_UNCENTRED})
 
     def of_group(self, group: ResponseGroup) -> list[float]:
         """Return 1 or 0 for each kept response."""

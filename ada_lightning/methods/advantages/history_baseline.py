@@ -20,7 +20,9 @@ class HistoryBaselineAdvantage(Advantage):
 
     The baseline of a response is the posterior mean of the pass rate given the belief Beta(alpha, beta) of before the
     step (``m = alpha / k``, ``k = alpha + beta``) and the other kept responses. It does not depend on the response, so
-    the expected update is that of the mean pass rate for every n from 1 on. With k = 0 it would be RLOO.
+    the expected update is that of the mean pass rate for every n from 1 on. With k = 0 it would be RLOO. What the
+    baseline is wrong by cancels only over all responses: with ``rollout.truncated=exclude`` it pushes responses to end,
+    or not to, and with a selection that chooses by class nothing undoes the mix.
 
     Rewards that are not 0 or 1: the belief is about being right, so where a reward is on another scale the baseline is
     a poor one, and the update still unbiased; a warning says so once.
@@ -31,7 +33,7 @@ class HistoryBaselineAdvantage(Advantage):
         ``python -m research.studies.gradient_variance``.
     """
 
-    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
+    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS, Trait.IS_UNCENTRED})
 
     def of_group(self, group: ResponseGroup) -> list[float]:
         """Return the advantages, in the reward's unit."""

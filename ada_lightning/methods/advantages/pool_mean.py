@@ -49,7 +49,7 @@ class PoolMeanAdvantage(Checked, Advantage):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pass_rate.is_known_before:  # history holds the baseline
-            self.traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
+            self.traits = frozenset({Trait.TRAINS_EQUAL_REWARDS, Trait.IS_UNCENTRED})
 
     def _checks(self) -> Iterator[Check]:
         yield self.weight_power >= 0, f"advantage.weight_power must not be negative; got {self.weight_power}"

@@ -20,7 +20,8 @@ class RoundedHistoryAdvantage(Advantage):
 
     The expectation is that of :class:`~ada_lightning.methods.advantages.HistoryBaselineAdvantage`, the posterior mean
     given the prompt's belief of before the step and the other kept responses. It does not depend on the response, so
-    the expected update is that of the mean pass rate, however wrong the belief. What rounding costs is noise per
+    the expected update is that of the mean pass rate, however wrong the belief, where all responses that were drawn
+    train: as of the baseline unrounded, ``rollout.truncated=exclude`` bends it. What rounding costs is noise per
     generated response: `max(p, 1-p)` of them train nothing.
 
     One response per prompt is enough (``sampler.group_size=1``). On prompts it expects to fail it trains right answers
@@ -33,7 +34,7 @@ class RoundedHistoryAdvantage(Advantage):
         ``tests/unit/methods/advantages/test_history.py``.
     """
 
-    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
+    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS, Trait.IS_UNCENTRED})
 
     def of_group(self, group: ResponseGroup) -> list[float]:
         """Return the advantages: 0, 1 or -1 for rewards of 0 and 1."""

@@ -37,6 +37,7 @@ class ShrinkageBaselineAdvantage(Advantage):
 
     The paper's v and w contain the response that they are the baseline of, which shrinks and bends its update. Taken
     over the other kept responses the baseline is independent of it, and the expected update that of the mean pass rate.
+    With ``rollout.truncated=exclude`` it is not: what the baseline is wrong by then pushes responses to end, or not to.
     A response that is kept alone is compared with the belief. Against
     :class:`~ada_lightning.methods.advantages.HistoryBaselineAdvantage`: that one weighs history by how much of it there
     is, this one by whether it holds.
@@ -45,7 +46,7 @@ class ShrinkageBaselineAdvantage(Advantage):
         After V0.5, arXiv:2603.10848, whose V is a value model trained beforehand; without the response: ours.
     """
 
-    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
+    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS, Trait.IS_UNCENTRED})
 
     def of_group(self, group: ResponseGroup) -> list[float]:
         """Return the advantages, in the reward's unit."""

@@ -19,7 +19,8 @@ class BlockSampler(Checked, Sampler):
     """Blocks of ``samples_per_round`` until the pool is complete. A block counts evidence, not draws.
 
     A subclass says in :meth:`end` by which rule of counts, or whether a pool holds what it looks for: either ends the
-    prompt's sampling, and so does ``n_max``.
+    prompt's sampling, and so does ``n_max``. The rule is asked about every count and not only between blocks, so one
+    that looks for something has to hold where a block is complete alone: ``(P + N) % samples_per_round == 0``.
     """
 
     samples_per_round: int

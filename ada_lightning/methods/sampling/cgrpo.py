@@ -195,11 +195,13 @@ def score(responses: Sequence[Response], generator: random.Random) -> float:
 def conformal_quantile(scores: Sequence[float], delta: float) -> float:
     """Return the ``ceil((n + 1) (1 - delta))``-th smallest of n scores, or the largest where that is more than n.
 
+    In floating point, as the package computes it: a product that is whole but for rounding upwards gives the next rank.
+
     Example:
         >>> conformal_quantile([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 0.2)
         0.8
     """
-    rank = math.ceil((len(scores) + 1) * (1.0 - delta) - 1e-9)  # 10 times 0.8 must be 8
+    rank = math.ceil((len(scores) + 1) * (1.0 - delta))
     return sorted(scores)[min(max(rank, 1), len(scores)) - 1]
 
 

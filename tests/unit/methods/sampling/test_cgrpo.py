@@ -40,6 +40,8 @@ def test_golden_numbers_of_the_package():
     assert conformal_quantile(scores[::-1], 0.2) == scores[7]  # the 8th smallest of 9
     assert conformal_quantile(scores, 0.01) == scores[-1]
     assert conformal_quantile(scores, 0.99) == scores[0]
+    # 10 times 1 - 0.7 is a little more than whole: the package takes the next score, and so do we
+    assert conformal_quantile(range(9), 0.7) == 3
     assert agreement(["A", "A", "B", "C"]) == 0.5
     assert allowed_misses([0.5] * 6 + [1.0] * 4) == pytest.approx(0.45)
     assert allowed_misses([1.0]) == 0.95

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.analysis.statement.describe import choice_lines
+from ada_lightning.analysis.statement import describe_update
 from ada_lightning.config.selection import selection_errors
 from ada_lightning.config.setup import Setup
 from ada_lightning.core.records import Belief, ResponseGroup
@@ -14,7 +14,12 @@ from ada_lightning.methods.advantages import HistoryBaselineAdvantage
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.sampling.forecast import forecast
 from ada_lightning.methods.selection import ThinnedSelection
-from ada_lightning.training.losses import ConstantReduction, PromptMeanReduction, ResponseMeanReduction
+from ada_lightning.training.losses import (
+    ClippedPolicyLoss,
+    ConstantReduction,
+    PromptMeanReduction,
+    ResponseMeanReduction,
+)
 from tests.builders import make_pool
 from tests.unit.config.composing import composed
 
@@ -134,6 +139,15 @@ def test_a_forecast_draws_anew_every_time():
     ids=["constant", "prompt_mean", "response_mean"],
 )
 def test_the_statement_says_which_denominators_undo_it(reduction, is_undone):
-    lines = list(choice_lines(UniformSampler(group_size=4), ThinnedSelection(full_advantage=0.3), reduction))
+    lines = describe_update(
+        advantage=HistoryBaselineAdvantage(),
+        sampler=UniformSampler(group_size=4),
+        selection=ThinnedSelection(full_advantage=0.3),
+        loss=ClippedPolicyLoss(reduction=reduction),
+        num_minibatches=1,
+        max_grad_norm=1.0,
+        truncated="grade",
+    )
+    assert ("exact" in lines[0]) == is_undone
     assert any("no longer undo it" in line for line in lines) != is_undone
     assert any("in proportion to their advantage" in line for line in lines)
