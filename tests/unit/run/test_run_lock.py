@@ -59,7 +59,10 @@ def test_a_lock_that_was_given_up_between_its_opening_and_its_locking_is_taken_a
     first, third = RunDir(tmp_path / "run"), RunDir(tmp_path / "run")
     first.claim(resume=False)
     second = subprocess.Popen(
-        [sys.executable, "-c", CLAIM_LATE, str(tmp_path / "run")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CLAIM_LATE, str(tmp_path / "run")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert second.stdout.readline() == "opened\n"
