@@ -63,7 +63,7 @@ class Microbatch:
 
     @property
     def last_of_each(self) -> list[int]:
-        """Index into T of the last token of every response, of an empty one that of its prompt; of prompts alone theirs."""
+        """Index into T of the last token of every response, or of its prompt where it is empty; of prompts alone."""
         found, start = [], 0
         for prompt, *responses in self.document_lengths:
             ends = list(accumulate((prompt, *responses), initial=start))[1:]
