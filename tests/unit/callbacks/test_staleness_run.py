@@ -505,7 +505,13 @@ def test_a_killed_run_goes_on_as_one_that_never_stopped(k, beside, num_minibatch
 def old_logprobs(run):
     """What each update's ratios begin at, by response."""
     return [
-        {name: ids.tolist() for m in batch for name, ids in zip(m.identity_B.tolist(), m.old_logprobs_K.split(1))}
+        {
+            name: old_logprobs_K.tolist()
+            for microbatch in batch
+            for name, old_logprobs_K in zip(
+                microbatch.identity_B.tolist(), microbatch.old_logprobs_K.split(1), strict=True
+            )
+        }
         for batch in run.policy.batches
     ]
 
