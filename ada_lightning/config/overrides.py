@@ -257,23 +257,27 @@ def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str
             near = get_close_matches(value, options, n=3)
             hint = f"did you mean {_either(near)}? " if near else ""
             errors.append(f"unknown option {group}={value}; {hint}options: {', '.join(options)}")
-    if errors:
-        return errors
     if override.value() == []:
-        return [f"{line}: an empty list names no option; options: {', '.join(options)}"]
-    if override.is_delete() and chosen.get(group) == LIST:
-        return [f"{line}: {group} cannot be left out; choose with {group}=<option>, of {', '.join(options)}"]
-    is_chosen = group in chosen
-    if override.is_add() and is_chosen:
-        return [f"{line}: {group} has an option already; leave out the plus: {line.lstrip('+')}"]
-    if not override.is_add() and not override.is_force_add() and not is_chosen:
-        if override.is_delete():
-            return [f"{line}: nothing was chosen for {group}, so there is nothing to leave out"]
-        outer, _, part = group.rpartition("/")
-        if outer in chosen:
-            return [f"{line}: {outer}={chosen[outer]} has no {part} to choose; choose another {outer}, or leave it out"]
-        return [f"{line}: {group} needs a plus: +{line}"]
-    return []
+        errors.append(f"{line}: an empty list names no option; options: {', '.join(options)}")
+    return errors or _place_errors(override, chosen, options)
+
+
+def _place_errors(override: Override, chosen: Mapping[str, str], options: Sequence[str]) -> list[str]:
+    """Say whether an option is chosen there at all, so that another one can take its place."""
+    group, line = override.key_or_group, override.input_line or ""
+    if group in chosen:
+        if override.is_delete() and chosen[group] == LIST:
+            return [f"{line}: {group} cannot be left out; choose with {group}=<option>, of {', '.join(options)}"]
+        plain = line.lstrip("+")
+        return [f"{line}: {group} has an option already; leave out the plus: {plain}"] if override.is_add() else []
+    if override.is_add() or override.is_force_add():
+        return []
+    if override.is_delete():
+        return [f"{line}: nothing was chosen for {group}, so there is nothing to leave out"]
+    outer, _, part = group.rpartition("/")
+    if outer in chosen:
+        return [f"{line}: {outer}={chosen[outer]} has no {part} to choose; choose another {outer}, or leave it out"]
+    return [f"{line}: {group} needs a plus: +{line}"]
 
 
 def _either(words: Sequence[str]) -> str:

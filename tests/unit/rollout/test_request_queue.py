@@ -8,8 +8,9 @@ from tests.builders import SETTINGS
 
 
 def test_requests_that_were_lost_are_handed_out_again_in_the_order_of_their_launch_and_before_others():
-    queue, seat = RequestQueue(affinity=4), SimpleNamespace(
-        index=0, in_flight=set(), is_ready=True, told=SimpleNamespace(max_num_seqs=99)
+    queue, seat = (
+        RequestQueue(affinity=4),
+        SimpleNamespace(index=0, in_flight=set(), is_ready=True, told=SimpleNamespace(max_num_seqs=99)),
     )
     names = [f"1.0/{slot}/0" for slot in range(13)]
 

@@ -318,7 +318,12 @@ def test_another_reward_judges_by_the_runs_threshold(run_of_its_own, tmp_path):
 
 
 def test_what_the_command_line_says_goes_before_the_run(run_of_its_own, tmp_path):
-    said = ["rollout=transformers", "rollout/schedule=barrier", "rollout.sampling.max_new_tokens=99", "environment=none"]
+    said = [
+        "rollout=transformers",
+        "rollout/schedule=barrier",
+        "rollout.sampling.max_new_tokens=99",
+        "environment=none",
+    ]
     said += ["data=dataset", "data.source.path=x.jsonl", "data/format=chat", "data.max_prompt_tokens=50"]
     cfg = composed_of(run_of_its_own, tmp_path / "options", *said, "rollout.positive_threshold=0.9", "trust=true")
     assert cfg.sampling.max_new_tokens == 99
