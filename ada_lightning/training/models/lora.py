@@ -188,7 +188,7 @@ class LoraParameters(TrainedParameters):
         if of_head := [wanted for wanted in self.target_modules if f".{at_head[0]}".endswith(f".{wanted}")]:
             raise ValueError(
                 f"parameters.target_modules names {', '.join(of_head)}, the output head, which is not adapted: where "
-                "it is tied to the input embedding, merging its adapter would change what tokens go in, too; leave it out"
+                "it is tied to the input embedding, merging its adapter would change the input too; leave it out"
             )
         if missing := [wanted for wanted, names in adapted.items() if not names]:
             endings = sorted({name.rsplit(".", 1)[-1] for name in linear})
