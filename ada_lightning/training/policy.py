@@ -27,7 +27,6 @@ from ada_lightning.parallel.gradients import add_up, clip_to_norm
 from ada_lightning.parallel.pieces import whole_weights
 from ada_lightning.parallel.sharding import whole_model
 from ada_lightning.run.malloc import give_back_freed_memory
-from ada_lightning.run.out_of_memory import is_out_of_memory
 from ada_lightning.training.batch import Microbatch, TrainingBatch
 from ada_lightning.training.losses import PolicyLoss, TokenTerms
 from ada_lightning.training.models.compiled import compile_layers
@@ -39,6 +38,7 @@ from ada_lightning.training.updates import (
     UpdateGuard,
     UpdateOutOfMemoryError,
     halved,
+    is_out_of_memory,
 )
 from ada_lightning.training.updates.drift import Drift
 from ada_lightning.training.updates.figures import add_sums, update_figures

@@ -9,9 +9,9 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from ada_lightning.core.records import ResponseGroup, ResponsePool
-from ada_lightning.run.out_of_memory import is_out_of_memory
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
+from ada_lightning.training.updates import is_out_of_memory
 from ada_lightning.training.updates.streamed_part import NOT_DIVIDED, StreamedPart
 
 Select = Callable[[ResponsePool], ResponseGroup]
