@@ -105,6 +105,7 @@ class AdaptiveSampling(Callback):
         if policy.ranks.is_leader and not data.train_prompts:
             data.read(self.tokenizer, self.grader)
             self.method.check_prompts(data.train_prompts)
+        policy.max_tokens_at_once = data.max_tokens_per_microbatch
         remembering = self._remembering
         data.connect(
             collect=lambda step, prompts: self._collect(trainer, policy, data, step, prompts),

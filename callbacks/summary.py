@@ -16,6 +16,7 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from ada_lightning.run.duration import duration
 from ada_lightning.run.run_dir import RunDir
+from ada_lightning.run.terminal import is_new
 
 from .cost_preview import PreviewDone
 from .metrics_csv import read_metrics
@@ -183,7 +184,8 @@ class Summary(RolloutListener):
         if summary["status"] != "finished":
             lines.insert(0, f"the run {summary['status']}{': ' if summary['error'] else ''}{summary['error']}")
         lines.append(f"run folder: {self.run_dir.path}")
-        lines += [f"curves: {logger.how_to_open}" for logger in trainer.loggers if isinstance(logger, MLflowTracking)]
+        curves = [f"curves: {logger.how_to_open}" for logger in trainer.loggers if isinstance(logger, MLflowTracking)]
+        lines += filter(is_new, curves)  # one store for all jobs of a sweep
         return lines
 
 

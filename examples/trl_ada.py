@@ -8,13 +8,16 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import warnings
 from typing import Any
 
-from transformers import AutoTokenizer
-from trl import GRPOConfig, GRPOTrainer
+warnings.filterwarnings("ignore", message="TRL currently supports vLLM")  # which generates nothing here
 
-from ada_lightning.adapters.trl import AdaRollouts
-from ada_lightning.training.models.wheel import SmolLM2Wheel
+from transformers import AutoTokenizer  # noqa: E402 - each of TRL's modules warns as it is imported
+from trl import GRPOConfig, GRPOTrainer  # noqa: E402
+
+from ada_lightning.adapters.trl import AdaRollouts  # noqa: E402
+from ada_lightning.training.models.wheel import SmolLM2Wheel  # noqa: E402
 
 
 def additions(number: int, seed: int = 0) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from itertools import cycle, islice
 from typing import Any
 
 from ada_lightning.adapters.composed import compose_method
@@ -147,7 +148,7 @@ class Core:
             ValueError, RuntimeError: as :meth:`pick`.
         """
         if step < self._step:
-            return (list(self._prompts) * num_prompts)[:num_prompts]
+            return list(islice(cycle(self._prompts), num_prompts))
         while step - self._step >= len(self._picked):
             self.pick(num_prompts)
         return list(self._picked[step - self._step])

@@ -26,6 +26,8 @@ from ada_lightning.config.elsewhere import elsewhere
 from ada_lightning.config.keys import GROUPS_OF_COMPONENTS, WITHOUT_EFFECT, accepted_keys, unknown_key
 
 VERSION_BASE = "1.3"
+LIST = "[...]"
+"""Stands for the choice of a group whose default is a list."""
 
 
 def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: str) -> list[str]:
@@ -127,9 +129,13 @@ def _group_errors(
     chosen = base["hydra"]["runtime"]["choices"]
     outer: list[Override] = []
     for depth in sorted({override.key_or_group.count("/") for override in groups}):
+        lines = next(_variants(outer))
         if outer:
-            chosen = _compose_plain(config_name, next(_variants(outer)))["hydra"]["runtime"]["choices"]
+            chosen = _compose_plain(config_name, lines)["hydra"]["runtime"]["choices"]
         level = [override for override in groups if override.key_or_group.count("/") == depth]
+        for group in {override.key_or_group for override in level} - set(chosen):
+            if _composes(config_name, *lines, f"{group}=[]"):  # a default that is a list: Hydra names no choice of it
+                chosen = {**chosen, group: LIST}
         if errors := [message for override in level for message in _choice_errors(loader, override, chosen)]:
             return errors
         outer += level
@@ -185,9 +191,9 @@ def _bare_experiments(loader: ConfigLoader, config_name: str, lines: Sequence[st
     return [word for word in named if _composes(config_name, f"+experiment={word}")]
 
 
-def _composes(config_name: str, override: str) -> bool:
+def _composes(config_name: str, *overrides: str) -> bool:
     try:
-        compose(config_name, overrides=[override])
+        compose(config_name, overrides=list(overrides))
     except (HydraException, OmegaConfBaseException):
         return False
     return True
@@ -230,12 +236,12 @@ def _offered(loader: ConfigLoader, group: str) -> list[str]:
 
 
 def _values(override: Override) -> list[str]:
-    """Options that an override of a group names; none for ``~group``, ``group=null`` and ``glob(...)``."""
+    """What an override of a group chooses, for each job: ``a`` or ``[a,b]``; nothing for ``~group``, ``glob(...)``."""
     value = override.value()
     if override.is_choice_sweep():
         return list(override.sweep_string_iterator()) if isinstance(getattr(value, "list", None), list) else []
     if isinstance(value, list):
-        return [str(item) for item in value]
+        return [f"[{','.join(map(str, value))}]"]
     return [] if value is None or override.is_delete() else [str(value)]
 
 
@@ -245,24 +251,33 @@ def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str
     errors = []
     if override.value() is None and not override.is_delete():
         return [f"{line}: null is no option; options: {', '.join(options)}"]
-    for value in _values(override):
+    named = [name.strip() for value in _values(override) for name in value.strip("[]").split(",") if name]
+    for value in named:
         if value.removesuffix(".yaml") not in options:
             near = get_close_matches(value, options, n=3)
             hint = f"did you mean {_either(near)}? " if near else ""
             errors.append(f"unknown option {group}={value}; {hint}options: {', '.join(options)}")
-    if errors:
-        return errors
-    is_chosen = group in chosen
-    if override.is_add() and is_chosen:
-        return [f"{line}: {group} has an option already; leave out the plus: {line.lstrip('+')}"]
-    if not override.is_add() and not override.is_force_add() and not is_chosen:
-        if override.is_delete():
-            return [f"{line}: nothing was chosen for {group}, so there is nothing to leave out"]
-        outer, _, part = group.rpartition("/")
-        if outer in chosen:
-            return [f"{line}: {outer}={chosen[outer]} has no {part} to choose; choose another {outer}, or leave it out"]
-        return [f"{line}: {group} needs a plus: +{line}"]
-    return []
+    if override.value() == []:
+        errors.append(f"{line}: an empty list names no option; options: {', '.join(options)}")
+    return errors or _place_errors(override, chosen, options)
+
+
+def _place_errors(override: Override, chosen: Mapping[str, str], options: Sequence[str]) -> list[str]:
+    """Say whether an option is chosen there at all, so that another one can take its place."""
+    group, line = override.key_or_group, override.input_line or ""
+    if group in chosen:
+        if override.is_delete() and chosen[group] == LIST:
+            return [f"{line}: {group} cannot be left out; choose with {group}=<option>, of {', '.join(options)}"]
+        plain = line.lstrip("+")
+        return [f"{line}: {group} has an option already; leave out the plus: {plain}"] if override.is_add() else []
+    if override.is_add() or override.is_force_add():
+        return []
+    if override.is_delete():
+        return [f"{line}: nothing was chosen for {group}, so there is nothing to leave out"]
+    outer, _, part = group.rpartition("/")
+    if outer in chosen:
+        return [f"{line}: {outer}={chosen[outer]} has no {part} to choose; choose another {outer}, or leave it out"]
+    return [f"{line}: {group} needs a plus: +{line}"]
 
 
 def _either(words: Sequence[str]) -> str:
@@ -336,6 +351,8 @@ def _mapping_error(loader: ConfigLoader, override: Override, node: Mapping[str, 
     if isinstance(value, list):
         names = ", ".join(str(name) for name in node if name != "_target_")
         return f"{override.input_line}: {key} is no list but keys with values ({names}); to add one: +{key}.<name>={{}}"
+    if value == {} and node:
+        return f"{override.input_line}: an empty mapping is laid over {key} and changes nothing of it"
     if "_target_" in node and isinstance(value, str | int | float) and "${" not in str(value):
         return _word_error(loader, key, str(value))
     new = [name for name in value if name not in node] if isinstance(value, dict) and not override.is_add() else []

@@ -18,6 +18,7 @@ from ada_lightning.data.encoder import PromptEncoder, RefusedPromptError
 from ada_lightning.data.fingerprint import Fingerprint
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.layouts import TEMPLATE_ARGUMENTS
+from ada_lightning.data.old_logprobs import OldLogprobs
 from ada_lightning.data.only import OnlyPrompts
 from ada_lightning.data.prompts import place_of
 from ada_lightning.data.report import DataReport
@@ -77,6 +78,8 @@ class RolloutDataModule(LightningDataModule):
     """What computes gradients while a rollout goes on, if anything does."""
     _queue: PromptQueue | None = None
     _fingerprint: Fingerprint | None = None
+    _old_logprobs: OldLogprobs | None = None
+    """Of the step under way, where a resume draws the same rollout again."""
 
     def __init__(
         self,
@@ -323,7 +326,24 @@ class RolloutDataModule(LightningDataModule):
         if self.updates_per_rollout == 1:
             return batches  # on-policy: the current log-probabilities are the old ones
         scored = [replace(self._score_old(batch), has_old_logprobs=True) for batch in batches]
+        if self._max_staleness:  # the same rollout again after a resume: its old policy is not the one of now
+            scored = self._with_old_of_before(step, scored)
+            self._old_logprobs = OldLogprobs.of(step, scored)
         return [replace(batch, update_index=index) for index, batch in enumerate(scored * self.epochs_per_rollout)]
+
+    def _with_old_of_before(self, step: int, batches: list[TrainingBatch]) -> list[TrainingBatch]:
+        known = self._old_logprobs
+        if known is None or known.step != step:
+            return batches
+        filled, num_others = zip(*map(known.put_into, batches), strict=True)
+        if num_new := sum(num_others):
+            warnings.warn(
+                f"{num_new} responses of step {step} came out otherwise when they were drawn again after the resume; "
+                "their ratios begin at the policy of now. reproducible=true repeats responses bit by bit",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return list(filled)
 
     def _packed_rollout(self, step: int) -> list[list[TrainingBatch]]:
         assert self._collect is not None
@@ -370,7 +390,8 @@ class RolloutDataModule(LightningDataModule):
 
         A step that is under way keeps its prompts, whatever a resume with other settings would choose; so does one
         that does not begin where its number alone says, because a step before it took more or fewer prompts than
-        ``prompts_per_step``.
+        ``prompts_per_step``. Where an older policy samples, a rollout between two of its updates keeps its old
+        log-probabilities: the policy that gave them is gone.
         """
         state: dict[str, Any] = {"num_updates_done": self.num_updates_done}
         state |= {name: getattr(self, name) for name in _UPDATES}
@@ -385,6 +406,9 @@ class RolloutDataModule(LightningDataModule):
             }
         if self.curriculum.learns:
             state["curriculum"] = named_state(self.curriculum)
+        step, update = divmod(self.num_updates_done, self.updates_per_rollout)
+        if update and self._old_logprobs is not None and self._old_logprobs.step == step:
+            state["old_logprobs"] = self._old_logprobs.state_dict()
         return state
 
     @property
@@ -432,6 +456,8 @@ class RolloutDataModule(LightningDataModule):
         if self.curriculum.learns:
             load_named_state(self.curriculum, state_dict.get("curriculum", {}), setting="curriculum")
         self._queue = self._restored(state_dict.get("chosen"))
+        old = state_dict.get("old_logprobs")
+        self._old_logprobs = None if old is None else OldLogprobs.restored(old)
 
     def _restored(self, chosen: Mapping[str, Any] | None) -> PromptQueue | None:
         """Return where the step begins whose prompts are asked for first, if its number alone does not say it."""

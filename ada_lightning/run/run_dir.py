@@ -113,8 +113,10 @@ class RunDir:
             self.last_checkpoint()
         self._made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         try:
-            make_private(self.path)
-            self._lock.acquire()
+            while not self._lock.is_held:
+                make_private(self.path)
+                with suppress(FileNotFoundError):  # whoever made the folder has given it up just now
+                    self._lock.acquire()
         except PermissionError as error:
             raise ValueError(_not_writable(self.path, error)) from error
         except OSError as error:

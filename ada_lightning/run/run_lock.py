@@ -29,9 +29,13 @@ class RunLock:
 
         Raises:
             ValueError: another process has it.
+            FileNotFoundError: the folder is not there.
         """
-        if self._file is not None:
-            return
+        while self._file is None:
+            self._take()
+
+    def _take(self) -> None:
+        """Lock the file of that name; take nothing where another process unlinked it meanwhile."""
         file = self.path.open("a+", encoding="utf-8")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -45,6 +49,9 @@ class RunLock:
             ) from error
         except OSError:  # no locks here: as on some network file systems
             pass
+        if not self._is_in_place(file):  # a lock on it keeps nobody out
+            file.close()
+            return
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         file.flush()
@@ -53,10 +60,15 @@ class RunLock:
     def release(self) -> None:
         """Let another process in. Safe to call twice."""
         if self._file is not None:
-            held = os.fstat(self._file.fileno())
-            self.is_lost = not self.path.exists() or not os.path.samestat(held, self.path.stat())
+            self.is_lost = not self._is_in_place(self._file)
             self._file.close()
             self._file = None
+
+    def _is_in_place(self, file: TextIO) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file.fileno()), self.path.stat())
+        except FileNotFoundError:
+            return False
 
 
 def _owner(text: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hydra.errors import CompactHydraException
 
 from ada_lightning.run.run_dir import RunCompleteError
+from ada_lightning.run.terminal import begin_job
 
 
 class JobError(Exception):
@@ -44,6 +45,7 @@ class Sweep:
             SweepJobError: the job failed.
         """
         self._num_jobs += 1
+        begin_job()
         try:
             try:
                 average = job()

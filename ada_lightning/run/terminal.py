@@ -15,6 +15,20 @@ from typing import TextIO
 _OWN = ("ada_lightning", "__main__")
 """Packages that call ``warnings.warn``; the place that a warning names is often a caller's, in Lightning."""
 
+_said: set[str] = set()
+_said_before: set[str] = set()
+
+
+def begin_job() -> None:
+    """Take what was said so far for what earlier jobs of this process have said."""
+    _said_before.update(_said)
+
+
+def is_new(text: str) -> bool:
+    """Whether no earlier job of this process has said this; the jobs after this one will find that it has."""
+    _said.add(text)
+    return text not in _said_before
+
 
 @contextmanager
 def output_to_file(path: Path) -> Iterator[None]:
@@ -68,7 +82,10 @@ def quiet_libraries() -> None:
 
 
 def plain_warnings() -> None:
-    """Show this project's own warnings as a sentence, without the file and line that only a programmer wants."""
+    """Show this project's own warnings as a sentence, without the file and line that only a programmer wants.
+
+    Of a sweep, no warning that an earlier job has shown.
+    """
     show = warnings.showwarning
 
     def show_plainly(
@@ -79,6 +96,8 @@ def plain_warnings() -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
+        if not is_new(str(message)):
+            return
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_globals.get("__name__") == "warnings":
             frame = frame.f_back

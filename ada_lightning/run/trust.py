@@ -46,7 +46,7 @@ def check_stored(settings: Mapping[str, Any], *, config_dir: Path, argv: Sequenc
             f"the settings of {where} would run what is neither a part of this program nor named on this command "
             f"line:\n{text}\nIf the folder is your own or you trust whoever made it: name these with the values you "
             "expect, as in reward.reward.path=my_rewards.grade, or add trust=true, which runs all of it. Else choose "
-            "parts of your own (data=..., reward=..., rollout=...)"
+            "parts of your own (data=... data/format=..., reward=..., rollout=... environment=...)"
         )
 
 

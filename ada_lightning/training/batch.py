@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -59,6 +60,17 @@ class Microbatch:
     def num_computed_tokens(self) -> int:
         """Tokens that pass through the policy."""
         return self.input_ids_T.numel()
+
+    @property
+    def last_of_each(self) -> list[int]:
+        """Index into T of the last token of every response, or of its prompt where it is empty; of prompts alone."""
+        found, start = [], 0
+        for prompt, *responses in self.document_lengths:
+            ends = list(accumulate((prompt, *responses), initial=start))[1:]
+            of_prompt = ends[0] - 1
+            found += [end - 1 if n else of_prompt for end, n in zip(ends[1:], responses, strict=True)] or [of_prompt]
+            start = ends[-1]
+        return found
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Microbatch:
         """Copy every tensor to ``device``."""

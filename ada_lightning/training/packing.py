@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any
 
 import torch
 
-from ada_lightning.core.records import KeptResponse, ResponseGroup
+from ada_lightning.core.records import KeptResponse, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.training.batch import BatchCounts, Microbatch, TrainingBatch
 from ada_lightning.training.seeded_tensors import response_identity
 
@@ -119,6 +119,34 @@ def group_microbatch(*groups: ResponseGroup) -> Microbatch:
     return _microbatch([_Document(group, group.kept) for group in groups])
 
 
+def group_microbatches(group: ResponseGroup, *, max_tokens: int) -> list[Microbatch]:
+    """Pack a group's responses in order, as many at once behind their prompt as ``max_tokens`` hold, at least one."""
+    return [_microbatch([document]) for document in _split(_Document(group, group.kept), max_tokens)]
+
+
+def prompt_microbatches(
+    prompts: Sequence[tuple[int, ...]], *, max_tokens: int
+) -> Iterator[tuple[list[int], Microbatch]]:
+    """Pack prompts alone, as many at once as ``max_tokens`` hold, at least one; like lengths stand together.
+
+    Yields:
+        Which of the prompts, by index, and their tokens, one document each.
+    """
+    chosen: list[int] = []
+    for index in sorted(range(len(prompts)), key=lambda index: len(prompts[index])):
+        if chosen and sum(len(prompts[other]) for other in chosen) + len(prompts[index]) > max_tokens:
+            yield chosen, _prompts_alone([prompts[other] for other in chosen])
+            chosen = []
+        chosen.append(index)
+    if chosen:
+        yield chosen, _prompts_alone([prompts[other] for other in chosen])
+
+
+def _prompts_alone(prompts: Sequence[tuple[int, ...]]) -> Microbatch:
+    pools = [ResponsePool(Prompt("", (), prompt_ids=ids), slot=0) for ids in prompts]
+    return _microbatch([_Document(ResponseGroup(pool, ()), ()) for pool in pools])
+
+
 def _num_computed_tokens(kept: KeptResponse) -> int:
     return len(kept.response.response_ids)
 
@@ -217,7 +245,7 @@ def _microbatch(documents: Sequence[_Document]) -> Microbatch:
             episode = kept.response.episode
             predictors += of_response if episode is None else episode.sampled(of_response)
     responses = [(document.group, kept) for document in documents for kept in document.kept]
-    lengths = torch.tensor([_num_trained_tokens(kept) for _, kept in responses])
+    lengths = torch.tensor([_num_trained_tokens(kept) for _, kept in responses], dtype=torch.int64)
     num_response_tokens = int(lengths.sum())
     return Microbatch(
         input_ids_T=torch.tensor(input_ids, dtype=torch.int64),
@@ -243,7 +271,7 @@ def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict
     """What travels with every response, by field name. Shapes ``(B,)``."""
     return {
         "rewards_B": _column([kept.response.reward for _, kept in responses]),
-        "is_positive_B": torch.tensor([kept.response.is_positive for _, kept in responses]),
+        "is_positive_B": torch.tensor([kept.response.is_positive for _, kept in responses], dtype=torch.bool),
         "advantage_B": _column([kept.advantage or 0.0 for _, kept in responses]),
         "inverse_probability_B": _column(
             [

@@ -23,7 +23,7 @@ from ada_lightning.training.attention import PackedAttention
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.logprobs import chosen_logprobs
 from ada_lightning.training.models.trained import TrainedParameters
-from ada_lightning.training.packing import group_microbatch
+from ada_lightning.training.packing import group_microbatch, group_microbatches, prompt_microbatches
 
 T = TypeVar("T")
 
@@ -53,6 +53,8 @@ class ReadablePolicy(LightningModule):
         self.clock = PhaseClock()
         self.interrupt_check: Callable[[], None] = lambda: None
         """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
+        self.max_tokens_at_once = 1024
+        """Tokens of prompts and responses that are read in one pass; a longer one alone. Whoever trains sets it."""
         self.sends_adapters = False
         """Whether the engine has the frozen weights and takes adapters alone."""
         self.ranks = Ranks()
@@ -136,22 +138,22 @@ class ReadablePolicy(LightningModule):
 
     @torch.no_grad()
     def _represent(self, token_ids: Sequence[tuple[int, ...]]) -> Tensor:
-        rows = []
+        rows: dict[int, Tensor] = {}
         with self.clock.phase("represent"), self.trainer.precision_plugin.forward_context():
-            for ids in token_ids:
-                ids_1T = torch.tensor([ids], device=self.device)
-                rows.append(run_inside(self.model, partial(self._last_state, ids_1T)))
-        return torch.stack(rows)
+            for chosen, microbatch in prompt_microbatches(token_ids, max_tokens=self.max_tokens_at_once):
+                rows |= zip(chosen, self._last_states(microbatch), strict=True)
+        return torch.stack([rows[index] for index in range(len(token_ids))])
 
     def forward_context(self) -> AbstractContextManager[None]:
         """Return the precision of the run's forward passes outside of a training step."""
         context: AbstractContextManager[None] = self.trainer.precision_plugin.forward_context()
         return context
 
-    def _last_state(self, ids_1T: Tensor) -> Tensor:
-        hidden_1TH = self.model.base_model(input_ids=ids_1T, use_cache=False).last_hidden_state
-        last_H: Tensor = hidden_1TH[0, -1].to("cpu", torch.float32)
-        return last_H
+    def _last_states(self, microbatch: Microbatch) -> Tensor:
+        """Last hidden state at :attr:`~.batch.Microbatch.last_of_each`. Shape ``(B, H)``, float32, on the CPU."""
+        on_device = microbatch.to(self.device)
+        state_TH = run_inside(self.model, partial(self.hidden_states, self.model, on_device))
+        return state_TH[microbatch.last_of_each].to("cpu", torch.float32)
 
     def _logits(self, tokens_1T: Tensor, *, in_parts: bool) -> Tensor:
         """Logits of the model as it computes them, or as the loss does: output embedding of the last hidden state."""
@@ -178,31 +180,31 @@ class ReadablePolicy(LightningModule):
     def log_ratios(self, group: ResponseGroup) -> list[float]:
         """Log-probability of every kept response under the policy minus that under the initial one; nats.
 
-        One response at a time, so that memory is that of the longest.
+        As many responses at once as :attr:`max_tokens_at_once` holds.
         """
-        found = []
+        with_tokens = tuple(kept for kept in group.kept if kept.response.response_ids)
+        found: list[float] = []
         with self.clock.phase("update"), self.forward_context():
-            for kept in group.kept:
-                found.append(0.0)
-                if kept.response.response_ids:
-                    microbatch = self.packed(replace(group, kept=(kept,)))
-                    now_K, _ = self.token_logprobs(self.model, microbatch)
-                    found[-1] = float((now_K - self._reference_logprobs(microbatch)).sum())
+            for part in group_microbatches(replace(group, kept=with_tokens), max_tokens=self.max_tokens_at_once):
+                microbatch = part.to(self.device)
+                now_K, _ = self.token_logprobs(self.model, microbatch)
+                ratios_K = now_K - self._reference_logprobs(microbatch)
+                of_each = ratios_K.split(part.num_tokens_B.long().tolist())
+                found += torch.stack([ratios.sum() for ratios in of_each]).tolist()
                 self.interrupt_check()
-        return found
+        sums = iter(found)
+        return [next(sums) if kept.response.response_ids else 0.0 for kept in group.kept]
 
     @torch.no_grad()
     def last_states(self, group: ResponseGroup) -> list[list[float]]:
         """Last hidden state after the last token of every kept response. Shape ``(G, H)``.
 
-        One response at a time, as :meth:`log_ratios`; an empty one has the state after its prompt.
+        Several at once, as :meth:`log_ratios`; an empty one has the state after its prompt.
         """
         rows: list[list[float]] = []
         with self.clock.phase("update"), self.forward_context():
-            for kept in group.kept:
-                microbatch = self.packed(replace(group, kept=(kept,)))
-                state_TH = run_inside(self.model, partial(self.hidden_states, self.model, microbatch))
-                rows.append(state_TH[-1].float().tolist())
+            for microbatch in group_microbatches(group, max_tokens=self.max_tokens_at_once):
+                rows += self._last_states(microbatch).tolist()
                 self.interrupt_check()
         return rows
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,6 +17,19 @@ PAGES = [
     *("README.md", "CONTRIBUTING.md", "docs/notebooks/first_run.ipynb"),
     *sorted({str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")} - GENERATED),
 ]
+_OTHERS = ("ada_lightning/adapters/", "ada_lightning/audit/", "docs/own_loop.md", "docs/trl.md", "docs/verl.md")
+"""Where settings are those of other programs, or arguments of a call."""
+SOURCES = [
+    name
+    for folder, pattern in (("conf", "*.yaml"), ("ada_lightning", "*.py"), ("callbacks", "*.py"))
+    for file in sorted((ROOT / folder).rglob(pattern))
+    if not (name := str(file.relative_to(ROOT))).startswith(_OTHERS)
+]
+"""Files whose comments, docstrings and messages name settings."""
+_SETTING = re.compile(
+    r"(?<![\w.\-/@{<$=\"'+~])(?P<key>[+~]{0,2}[a-z_]\w*(?:[./]\w+)*)="
+    r"(?P<value>\{[^{}]*\}|\[[^\[\]]*\]|(?:<[^<>]*>|[^\s`,;)(\"'=\[\]{}<>])*)(?![=(\w])"
+)
 _FIGURE = re.compile(r"`([a-z_]+/[\w<>]+)`")
 _STARTS = re.compile(
     r"^(?:\w+=\S+ )*"
@@ -45,9 +60,32 @@ def arguments(page: str, program: str) -> list[list[str]]:
     ]
 
 
+def settings() -> Iterator[tuple[str, list[str]]]:
+    """What stands as ``key=value`` in one line of a page, a comment, a docstring or a message, with the file's name.
+
+    A value that is left open (``...``, ``<name>``) or made by the code is empty. Which keys are settings is not asked.
+    """
+    for page in (*PAGES, *SOURCES):
+        if not page.startswith(_OTHERS) and not page.endswith(".ipynb"):
+            for line in _code(ROOT / page):
+                line = re.sub(r"(?<=\w)\([^()]*\)", "()", line)  # arguments of a call
+                found = [(match["key"], match["value"].rstrip(".:?")) for match in _SETTING.finditer(line)]
+                yield page, [f"{key}={'' if '<' in value else value}" for key, value in found]
+
+
+@cache
 def _code(page: Path) -> list[str]:
-    """Return the lines of a script, of a page's shell blocks and inline code, or those for a shell in a notebook."""
+    """Return where a file names settings or commands: line by line, each from the program on that it starts.
+
+    Of a page the shell blocks and inline code, of a notebook the lines for a shell, of a configuration the comments, of
+    a module its texts but for examples.
+    """
     text = page.read_text(encoding="utf-8")
+    if page.suffix == ".yaml":
+        return _from_program(re.findall(r"(?:^|\s)# ?(.*)", text))
+    if page.suffix == ".py":
+        lines = [line for said in _texts(ast.parse(text)) for line in said.splitlines()]
+        return _from_program(line for line in lines if not re.match(r" *(>>>|\.\.\.) ", line))
     if page.suffix == ".ipynb":
         text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
     text = text.replace("\\\n", " ")
@@ -55,6 +93,21 @@ def _code(page: Path) -> list[str]:
         blocks = re.findall(r"^```(?:bash|sh)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         return [line for block in blocks for line in block.splitlines()] + re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text)
     return [line.removeprefix("!") for line in text.splitlines()]
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    """Strings of a module; ``<>`` stands for what one with fields is filled with."""
+    if isinstance(node, ast.JoinedStr):
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "<>" for part in node.values)
+    elif isinstance(node, ast.Constant):
+        yield from [node.value] if isinstance(node.value, str) else []
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _texts(child)
+
+
+def _from_program(lines: Iterable[str]) -> list[str]:
+    return [re.sub(r"^.*?(?=python3? \w+\.py )", "", line).strip("`") for line in lines]
 
 
 def figures() -> list[str]:

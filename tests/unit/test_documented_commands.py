@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from difflib import get_close_matches
+from functools import cache
+from itertools import zip_longest
 
 import pytest
+import yaml
 from hydra import compose, initialize_config_dir
 
 from ada_lightning.audit import command
+from ada_lightning.config import overrides as overrides_module
 from ada_lightning.config.check import check_config, override_errors
 from ada_lightning.config.notices import settings_notices
 from ada_lightning.config.prepare import check_prepare_config
@@ -18,7 +23,7 @@ from ada_lightning.parallel.hardware import choose_hardware
 from ada_lightning.programs import export, report
 from ada_lightning.programs.start import CONFIG_DIR as CONF
 from tests.unit.config.composing import composed, problems
-from tests.unit.documented import PAGES, ROOT, arguments, commands
+from tests.unit.documented import PAGES, ROOT, SOURCES, arguments, commands, settings
 
 SEVERAL_PROCESSES = [
     (page, overrides)
@@ -39,13 +44,26 @@ OWN_DATA = [
 SYSTEM_PACKAGES = "build-essential git make python3-dev python3-venv libnuma1"
 """Debian's: for pycosat and vLLM's kernels, which are compiled; the library that vLLM links."""
 
+PROGRAMS = ("train", "evaluate", "prepare")
+
 COMPOSED = [
     (page, program, [word for word in words if word == "-m" or re.fullmatch(r"[^$<>|]+=[^$<>|]+", word)])  # no blanks
-    for page in PAGES
-    for program in ("train", "prepare", "evaluate")
+    for page in (*PAGES, *SOURCES)
+    for program in PROGRAMS
     for words in arguments(page, program)
     if "--config-dir" not in words  # names of somebody's own
+    and (page in PAGES or "=" in " ".join(words))
 ]
+
+NEEDS = {"objective": ["advantage=exact"]}
+"""What a group that is there beside one option only goes with."""
+OWN = {
+    "sampler=contrast",
+    "selection=shortest",
+    "loss=soft_clip",  # docs/extending.md makes them
+    "+experiment=mine",
+    "trainer.rollout_data_dir=DIR",  # verl's
+}
 
 PARSED = {"report": report._arguments, "export": export._arguments, "audit": command._arguments}
 """Programs that read their words themselves."""
@@ -80,6 +98,87 @@ def test_a_command_of_a_page_names_what_there_is(page, program, words):
     named = [word for word in words if not word.startswith(of_run)]  # what depends on a run that is not there
     experiment = ["+experiment=grpo"] if program == "train" and not any("experiment=" in word for word in named) else []
     assert override_errors([*named, *experiment], CONF, program) == []
+
+
+@pytest.fixture
+def composed_once(monkeypatch):
+    """Hundreds of settings are laid over few configurations."""
+    compose_plain = overrides_module._compose_plain
+    once = cache(lambda name, lines: compose_plain(name, lines))
+    monkeypatch.setattr(overrides_module, "_compose_plain", lambda name, lines: once(name, tuple(lines)))
+
+
+def written_out(line):
+    """Arguments that ``key=a|b`` and ``key=`` stand for: a value that is left open is any option, or any text."""
+    key, _, value = line.partition("=")
+    folder = CONF / key.lstrip("+~")
+    if not value and folder.is_dir():
+        value = next(file.stem for file in sorted(folder.glob("[!_]*.yaml")))
+    return [f"{key}={choice}" for choice in (value or "text").split("|") if choice]
+
+
+def contexts(key, neighbours):
+    """Command lines with which a setting may make sense: alone, beside those in its line, beside each option around."""
+    head, *below = re.split("[./]", key.lstrip("+~"))
+    yield []
+    yield neighbours
+    yield NEEDS.get(head, [])
+    if not below:
+        return
+    options = [f"{head}={file.stem}" for file in sorted((CONF / head).glob("[!_]*.yaml"))]
+    yield from ([option] for option in options)
+    if (inner := CONF / head / below[0]).is_dir():
+        inner_options = [f"{head}/{below[0]}={file.stem}" for file in sorted(inner.glob("[!_]*.yaml"))]
+        yield from ([inner_option] for inner_option in inner_options)
+        yield from ([option, inner_option] for option in options for inner_option in inner_options)
+
+
+def is_accepted(argument, neighbours):
+    return any(
+        override_errors([*beside, argument], CONF, program) == []
+        for program in PROGRAMS
+        for beside in contexts(argument.partition("=")[0], neighbours)
+    )
+
+
+def named_settings():
+    """Each setting once, with a file that names it and what stands beside it there."""
+    groups = [str(folder.relative_to(CONF)) for folder in sorted(CONF.rglob("*")) if folder.is_dir()]
+    known = {*groups, *(key for program in PROGRAMS for key in composed(program=program))}
+    found = {}
+    for file, lines in settings():
+        for line in set(lines) - OWN:
+            head = re.split("[./=]", line.lstrip("+~"))[0]
+            if head in known or get_close_matches(head, known, cutoff=0.85):  # a typing error is a setting too
+                others = [other for other in lines if other != line]
+                found |= {argument: (file, others) for argument in written_out(line) if argument not in found}
+    return found
+
+
+def accepted_together(arguments):
+    """Of choices those that one command line may have for each group; a command line takes a while to compose."""
+    defaults = yaml.safe_load((CONF / "train.yaml").read_text())["defaults"]
+    of_train = {group for default in defaults if isinstance(default, dict) for group in default} | {"+experiment"}
+    by_group = {}
+    for argument in arguments:
+        by_group.setdefault(argument.partition("=")[0], []).append(argument)
+    rows = zip_longest(*(choices for group, choices in by_group.items() if group in of_train))
+    for row in rows:
+        together = [argument for argument in row if argument]
+        if override_errors(together, CONF, "train") == []:
+            yield from together
+
+
+def test_every_setting_that_is_named_passes_the_check_of_the_command_line(composed_once):
+    """In pages, comments of ``conf/``, docstrings and messages: each with something that it can go with."""
+    found = named_settings()
+    assert len(found) > 400
+    accepted = set(accepted_together(found))
+    assert {
+        argument: file
+        for argument, (file, others) in found.items()
+        if argument not in accepted and not is_accepted(argument, others)
+    } == {}
 
 
 @pytest.mark.parametrize("program", PARSED)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -14,10 +15,22 @@ OF_RUN = "of_run"
 """Option that holds the run's own settings, in each group of :data:`~.checkpoint.PARTS_OF_RUN`."""
 
 
+KEPT: dict[str, tuple[str, ...]] = {
+    "rollout": (
+        *("environment", "sampling", "max_model_tokens", "seed", "seed_requests", "positive_threshold"),
+        *("truncated", "grader_failure"),
+    ),
+    "data": ("max_prompt_tokens", "format"),
+    "reward": (),
+}
+"""What stays the run's where the command line chooses another option of a group: another engine, or other prompts."""
+
+
 def expand_arguments(argv: Sequence[str], options_dir: Path, config_dir: Path) -> list[str]:
     """Add to ``checkpoint=...`` the model it is, and as options of their groups the settings of its run.
 
-    So ``data.source.num_heldout=50`` changes the run's data, and ``data=jsonl`` takes others instead.
+    So ``data.source.num_heldout=50`` changes the run's data, and ``data=jsonl`` takes others instead. What does not
+    depend on that choice stays the run's (:data:`KEPT`): with ``rollout=transformers`` another engine draws as before.
 
     Args:
         argv: command line without the program's name.
@@ -45,24 +58,45 @@ def expand_arguments(argv: Sequence[str], options_dir: Path, config_dir: Path) -
     if "label" not in given:
         added.append(f"label={_quoted(checkpoint.label)}")
     config = checkpoint.run_config()
-    taken = [part for part in PARTS_OF_RUN if part in config and part not in given]
-    if taken:
+    parts = {part: _of_run(config[part], part, given, config_dir) for part in PARTS_OF_RUN if part in config}
+    parts = {part: node for part, node in parts.items() if node}
+    if parts:
         if {"--config-dir", "-cd"} & {word.partition("=")[0] for word in argv}:
             raise ValueError("--config-dir does not go with the checkpoint of a run; copy its folder policy elsewhere")
         if given.get("trust", "").lower() != "true":
-            stored = {part: config[part] for part in taken}
+            stored = {part: {key: config[part][key] for key in config[part] if key in parts[part]} for part in parts}
             check_stored(stored, config_dir=config_dir, argv=argv, where=str(checkpoint.run))
-        if "environment" in given and "rollout" in taken:  # instead of the one that the run had
-            config["rollout"]["environment"] = "${environment}"
-        for part in taken:
-            file = options_dir / part / f"{OF_RUN}.yaml"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(yaml.safe_dump(config[part], sort_keys=False), encoding="utf-8")
-            added.append(f"{part}={OF_RUN}")
-    place = next(index for index, argument in enumerate(argv) if argument.startswith("checkpoint="))
-    options = ["--config-dir", str(options_dir)] if taken else []
+        if "environment" in given and "rollout" in parts:  # instead of the one that the run had
+            parts["rollout"]["environment"] = "${environment}"
+        added += _write_options(parts, options_dir)
+    rest = [argument for argument in argv if argument.partition("=")[0] not in parts]
+    place = next(index for index, argument in enumerate(rest) if argument.startswith("checkpoint="))
+    options = ["--config-dir", str(options_dir)] if parts else []
     # Beside the checkpoint and behind the options: argparse takes key=value arguments only where they stand together.
-    return [*options, *argv[: place + 1], *added, *argv[place + 1 :]]
+    return [*options, *rest[: place + 1], *added, *rest[place + 1 :]]
+
+
+def _of_run(settings: Mapping[str, Any], group: str, given: Mapping[str, str], config_dir: Path) -> dict[str, Any]:
+    """Return the option that a run's settings make: all of a group's, or on top of another option what stays."""
+    if group not in given:
+        return dict(settings)
+    option = given[group].strip("\"'").removesuffix(".yaml")
+    if not (config_dir / group / f"{option}.yaml").is_file():  # whoever composes says what there is
+        return {}
+    kept = {key: settings[key] for key in KEPT[group] if key in settings and f"{group}/{key}" not in given}
+    return {"defaults": [option, "_self_"], **kept} if kept else {}
+
+
+def _write_options(parts: Mapping[str, Mapping[str, Any]], options_dir: Path) -> list[str]:
+    """Write an option for each group and return the arguments that choose them."""
+    options = {part: dict(node) for part, node in parts.items()}
+    if "defaults" in options.get("data", {}) and (prompt_format := options["data"].pop("format", None)):
+        options["data/format"] = prompt_format  # laid over that of the other data, the arguments of both would mix
+    for group, node in options.items():
+        file = options_dir / group / f"{OF_RUN}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(yaml.safe_dump(node, sort_keys=False), encoding="utf-8")
+    return [f"{group}={OF_RUN}" for group in options]
 
 
 def _quoted(text: str) -> str:

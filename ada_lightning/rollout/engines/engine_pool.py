@@ -217,9 +217,11 @@ class EnginePool(VersionedEngine):
             RuntimeError: requests of such a version are in flight.
             EngineError: no engine is left.
         """
-        for version in (gone := self._published.keys() - policy_versions):
+        gone = sorted(self._published.keys() - policy_versions)
+        for version in gone:
             if number := self._queue.num_open(version):
                 raise RuntimeError(f"policy version {version} is given up with {number} requests in flight")
+        for version in gone:
             del self._published[version]  # one that an engine is just reading stays until it has done so
         if gone and self._holds_versions:
             for seat in list(self._seats):

@@ -62,8 +62,12 @@ class RequestQueue:
         return set(found)
 
     def put_back(self, request_ids: Collection[str]) -> int:
-        """Let requests that were lost with an engine wait again, before all others; return how many are wanted."""
-        unfinished = sorted(request_id for request_id in request_ids if request_id in self)
+        """Let requests that were lost with an engine wait again, before all others; return how many are wanted.
+
+        They are handed out again in the order in which they were added.
+        """
+        lost = set(request_ids)
+        unfinished = [request_id for request_id in self._requests if request_id in lost]
         for request_id in reversed(unfinished):
             self._waiting.setdefault(self._requests[request_id][1], deque()).appendleft(request_id)
         return len(unfinished)

@@ -21,6 +21,7 @@ from ada_lightning.rollout.engines.errors import check_fits
 from ada_lightning.rollout.engines.transformers_decoder import IMPLEMENTATION, Decoder, attend
 from ada_lightning.rollout.engines.transformers_slots import Slots
 from ada_lightning.run.bfloat16 import has_fast_bfloat16
+from ada_lightning.run.out_of_memory import is_out_of_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -248,12 +249,12 @@ class TransformersEngine(RolloutEngine):
             for position in range(first, num_tokens):
                 logits_1V = self._decoder.step(torch.tensor([text[position]]), torch.tensor([position]))
                 rows.append(logits_1V[0].to(torch.float32, copy=True))  # the next step overwrites them
-        except torch.OutOfMemoryError as error:
-            raise ValueError(
-                f"the GPU has no room for keys and values of rollout.engine.max_num_seqs = {self.max_num_seqs} "
-                f"sequences of rollout.max_model_tokens = {self.max_model_tokens}; lower one of them"
-            ) from error
         except Exception as error:
+            if is_out_of_memory(error):
+                raise ValueError(
+                    f"there is no memory for keys and values of rollout.engine.max_num_seqs = {self.max_num_seqs} "
+                    f"sequences of rollout.max_model_tokens = {self.max_model_tokens}; lower one of them"
+                ) from error
             raise ValueError(f"{refused} ({type(error).__name__}: {error}); use a vLLM engine") from error
         gap = (torch.stack(rows) - whole_TV[first:]).abs().mean() / whole_TV.std()
         if not gap < _LARGEST_GAP[self.weight_dtype]:

@@ -9,7 +9,9 @@ from pathlib import Path
 from ada_lightning.run.checkpoints.manifest import damage
 from ada_lightning.run.checkpoints.retention import Retention
 
-_COMPLETE = re.compile(r"step_(\d+)")
+_COMPLETE = re.compile(r"step_(\d+)(?:\.replaced)?")
+_REPLACED = ".replaced"
+"""Ends the name of a checkpoint whose version is written again: it counts until the new one has its name."""
 
 
 class CheckpointStore:
@@ -25,9 +27,8 @@ class CheckpointStore:
 
     def versions(self) -> dict[int, Path]:
         """Return every complete checkpoint by its policy version, in ascending order."""
-        found = {
-            int(match[1]): path for path in self.folder.glob("step_*") if (match := _COMPLETE.fullmatch(path.name))
-        }
+        paths = sorted(self.folder.glob("step_*"), reverse=True)  # of two of a version the new one comes last
+        found = {int(match[1]): path for path in paths if (match := _COMPLETE.fullmatch(path.name))}
         return dict(sorted(found.items()))
 
     def pointed_at(self) -> Path | None:
@@ -37,8 +38,9 @@ class CheckpointStore:
         copy of the run made a folder of the link, it is as old as the copy and says nothing.
         """
         last = self.folder / "last"
-        target = last.resolve()
-        return target if last.is_symlink() and target.exists() and target.parent == self.folder.resolve() else None
+        if not last.is_symlink() or (target := last.resolve()).parent != self.folder.resolve():
+            return None
+        return next((path for path in (target, _replaced(target)) if path.exists()), None)
 
     def candidates(self) -> list[Path]:
         """Return the checkpoints to continue from, the best first: ``last``, then by descending version."""
@@ -79,9 +81,11 @@ class CheckpointStore:
     def finish(self, unfinished: Path) -> Path:
         """Give a complete folder its name and let ``last`` point to it."""
         target = unfinished.with_suffix("")
-        if target.exists():  # made by a lost attempt: there is no moment without one of the two
-            target.rename(target.with_name(f"{target.name}.old.tmp"))
+        if target.exists():  # made by a lost attempt: one of the two counts at every moment
+            shutil.rmtree(_replaced(target), ignore_errors=True)
+            target.rename(_replaced(target))
         unfinished.rename(target)
+        shutil.rmtree(_replaced(target), ignore_errors=True)
         link = self.folder / "last.tmp"
         link.unlink(missing_ok=True)
         link.symlink_to(target.name)
@@ -100,5 +104,10 @@ class CheckpointStore:
             if version not in kept:
                 doomed = path.rename(path.with_name(f"{path.name}.old.tmp"))  # never a part of one under its name
                 shutil.rmtree(doomed, ignore_errors=True)
-        for leftover in self.folder.glob("step_*.old.tmp"):
+        superfluous = set(self.folder.glob(f"step_*{_REPLACED}")) - set(versions.values())
+        for leftover in (*self.folder.glob("step_*.old.tmp"), *superfluous):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _replaced(path: Path) -> Path:
+    return path.with_name(path.name + _REPLACED)

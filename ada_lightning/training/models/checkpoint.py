@@ -24,6 +24,12 @@ def check_description(folder: Path, source: str) -> None:
         raise ValueError(
             f"{source} is quantised ({method}) and cannot be trained; name the full-precision checkpoint it came from"
         )
+    if (folder / "adapter_config.json").exists():
+        raise ValueError(
+            f"{source} has adapters beside its weights (adapter_config.json), which transformers would add to them and "
+            "an engine would not; merge them (peft's merge_and_unload) and name the folder that this makes. An adapter "
+            "of a head that is tied to the embedding has to be untied first: peft 0.21 merges it into both"
+        )
 
 
 def check_weights(folder: Path, source: str) -> None:

@@ -35,7 +35,7 @@ class LoraParameters(TrainedParameters):
         rank: of the update of each layer.
         alpha: numerator of the scale: ``alpha / rank``, or ``alpha / sqrt(rank)`` with ``rank_stabilized``.
         target_modules: names of layers to adapt, as they end in the model's module names; ``[all-linear]`` takes every
-            linear layer but the output head.
+            linear layer but the output head, which is never adapted.
         rank_stabilized: divide by the root of the rank, which keeps the update's size the same for large ranks.
         seed: of the initial A.
 
@@ -184,6 +184,12 @@ class LoraParameters(TrainedParameters):
         adapted = {
             wanted: [name for name in linear if f".{name}".endswith(f".{wanted}")] for wanted in self.target_modules
         }
+        at_head = [name for name, layer in model.named_modules() if layer is head]
+        if of_head := [wanted for wanted in self.target_modules if f".{at_head[0]}".endswith(f".{wanted}")]:
+            raise ValueError(
+                f"parameters.target_modules names {', '.join(of_head)}, the output head, which is not adapted: where "
+                "it is tied to the input embedding, merging its adapter would change the input too; leave it out"
+            )
         if missing := [wanted for wanted, names in adapted.items() if not names]:
             endings = sorted({name.rsplit(".", 1)[-1] for name in linear})
             raise ValueError(

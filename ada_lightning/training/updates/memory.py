@@ -1,4 +1,4 @@
-"""Out of memory in an update: how it is told, and a microbatch in two for the same gradient in less memory."""
+"""Out of memory in an update: what to do about it, and a microbatch in two for the same gradient in less memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import compress
 
 import torch
 
+from ada_lightning.run.out_of_memory import is_out_of_memory as is_out_of_memory  # whoever updates asks here
 from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.training.batch import Microbatch, TrainingBatch
 
@@ -23,14 +24,6 @@ class UpdateOutOfMemoryError(RunStoppedError):
             f"{max(num_tokens // 2, 1)} or less, lower policy.logprob_chunk_size, switch on "
             "policy.gradient_checkpointing, or give the engine less: rollout.engine.kv_cache_gib"
         )
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there was no memory, on a device or on the host."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    # Torch's allocator on the CPU raises a plain RuntimeError.
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def halved(microbatch: Microbatch) -> tuple[Microbatch, ...]:

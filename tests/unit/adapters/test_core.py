@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 
 import pytest
 
@@ -191,6 +192,16 @@ def test_prompts_may_be_picked_a_step_ahead():
     ahead.abandon()
     with pytest.raises(ValueError, match="not the prompts that were picked"):
         ahead.begin(["a", "a"])
+
+
+def test_a_step_that_is_done_costs_a_loader_no_more_than_its_own_prompts():
+    core = Core("grpo", prompts=map(str, range(50_000)), seed=0, group_size=2)
+    core._step = 10  # as after a resume
+    tracemalloc.start()
+    assert len(core.picked(3, 256)) == 256
+    assert tracemalloc.get_traced_memory()[1] < 100_000  # bytes: 256 references and little else
+    tracemalloc.stop()
+    assert len(Core("grpo", prompts=["a", "b"], seed=0, group_size=2).picked(0, 2)) == 2
 
 
 def test_a_state_with_prompts_picked_ahead_goes_on_with_them():

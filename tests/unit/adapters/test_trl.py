@@ -9,6 +9,7 @@ import os
 import re
 import runpy
 import socket
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -272,6 +273,16 @@ def test_the_example_is_a_script_of_trls(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["trl_ada.py", *options, "--steps", "1"])
     runpy.run_path(str(ROOT / "examples" / "trl_ada.py"), run_name="__main__")
     assert "as far as 8 responses can see" in capsys.readouterr().out
+
+
+def test_the_example_begins_with_its_own_words():
+    """TRL warns of vLLM's version for each of its modules; the example generates without."""
+    help_of = [sys.executable, str(ROOT / "examples" / "trl_ada.py"), "--help"]
+    said = subprocess.run(
+        help_of, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    assert said.stdout.startswith("usage: trl_ada.py")
+    assert "vLLM" not in said.stderr
 
 
 # Arguments.

@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from functools import cache, partial
 
 import pytest
@@ -109,6 +110,14 @@ class MovingPolicy(Policy):
 
     def next_token_logprobs(self, token_ids, num_prefixes):
         return torch.full((num_prefixes, 2), -0.5)
+
+    def score_old(self, batch):
+        """By its weight, so that another version's is told."""
+        scored = [
+            replace(microbatch, old_logprobs_K=torch.full_like(microbatch.old_logprobs_K, float(self.model.bias)))
+            for microbatch in batch
+        ]
+        return replace(batch, microbatches=tuple(scored))
 
     def training_step(self, batch, batch_idx):
         self.check_version(batch)
@@ -493,13 +502,31 @@ def test_a_killed_run_goes_on_as_one_that_never_stopped(k, beside, num_minibatch
         fit(tmp_path / "parts", k + 1, **options, resume=True)
 
 
-def test_a_rollout_that_was_stopped_between_its_updates_is_drawn_again_from_the_policy_that_drew_it(tmp_path):
-    whole = fit(tmp_path / "whole", 1, num_minibatches=2)
-    fit(tmp_path / "parts", 1, num_minibatches=2, interrupt_in_update=7)
-    after = fit(tmp_path / "parts", 1, num_minibatches=2, resume=True)
+def old_logprobs(run):
+    """What each update's ratios begin at, by response."""
+    return [
+        {
+            name: old_logprobs_K.tolist()
+            for microbatch in batch
+            for name, old_logprobs_K in zip(
+                microbatch.identity_B.tolist(), microbatch.old_logprobs_K.split(1), strict=True
+            )
+        }
+        for batch in run.policy.batches
+    ]
+
+
+@pytest.mark.parametrize(("num_minibatches", "stop_in"), [(2, 7), (4, 14)])
+def test_a_rollout_that_was_stopped_between_its_updates_goes_on_as_it_was(num_minibatches, stop_in, tmp_path):
+    """Drawn again from the policy that drew it, and its ratios begin at the policy of before its first update."""
+    whole = fit(tmp_path / "whole", 1, num_minibatches=num_minibatches)
+    fit(tmp_path / "parts", 1, num_minibatches=num_minibatches, interrupt_in_update=stop_in)
+    after = fit(tmp_path / "parts", 1, num_minibatches=num_minibatches, resume=True)
     assert list(after.results) == [3, 4, 5, 6]
     assert after.outcome() == {step: whole.outcome()[step] for step in after.results}
-    assert after.policy.weight_of[14] == whole.policy.weight_of[14]
+    assert old_logprobs(after) == old_logprobs(whole)[stop_in:]
+    assert len({tuple(old) for batch in old_logprobs(whole) for old in batch.values()}) == NUM_STEPS
+    assert after.policy.weight_of[num_minibatches * NUM_STEPS] == whole.policy.weight_of[num_minibatches * NUM_STEPS]
 
 
 def test_a_complete_run_that_is_continued_is_the_longer_run(tmp_path):

@@ -136,3 +136,40 @@ def test_an_unknown_option_gets_an_answer(argument, answer):
 )
 def test_options_of_hydra_are_known(arguments):
     assert override_errors(arguments, CONF, "train") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "masks"),
+    [
+        (["token_masks=capo"], ["capo"]),
+        (["token_masks=[capo,jackpot]"], ["capo", "jackpot"]),
+        (["+experiment=capo", "token_masks=none"], []),
+        (["+experiment=capo", "token_masks=jackpot"], ["jackpot"]),
+        (["token_masks=capo", "token_masks.capo.max_shift=1"], ["capo"]),
+    ],
+)
+def test_a_part_whose_default_is_a_list_is_chosen_as_any_other(arguments, masks):
+    assert override_errors(arguments, CONF, "train") == []
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        assert list(compose("train", arguments).token_masks) == masks
+
+
+def test_a_sweep_over_lists_is_understood():
+    assert override_errors(["-m", "token_masks=none,[capo,jackpot]"], CONF, "train") == []
+    (error,) = override_errors(["-m", "token_masks=none,[capo,jackpt]"], CONF, "train")
+    assert error.startswith("unknown option token_masks=jackpt; did you mean jackpot?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["+experiment=capo", "+token_masks=none"], "leave out the plus: token_masks=none"),
+        (["~token_masks"], "token_masks cannot be left out; choose with token_masks=<option>, of capo, jackpot, none"),
+        (["token_masks=[]"], "an empty list names no option; options: capo, jackpot, none"),
+        (["sampler=[]"], "an empty list names no option"),
+        (["+experiment=capo", "token_masks={}"], "an empty mapping is laid over token_masks and changes nothing of it"),
+    ],
+)
+def test_what_would_change_nothing_or_cannot_be_composed_is_refused(arguments, answer):
+    (error,) = override_errors(arguments, CONF, "train")
+    assert answer in error

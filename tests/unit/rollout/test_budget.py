@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
 from ada_lightning.core.budget import StepBudget
+from ada_lightning.core.records import Grade, Prompt
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import Outcome, StepSettings
 from ada_lightning.core.stopping import CappedRule
 from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from tests.builders import collect
 
@@ -53,69 +58,99 @@ def test_any_order_of_finishing_gives_the_grants_of_the_round_based_algorithm(se
     assert granted == round_based(wanted, budget, block)
 
 
-class ThoroughBudget(StepBudget):
-    """Looks at every request each time, behind one that has to wait too; grants a request by itself if it is one."""
+class PlainBudget:
+    """The definition, looked up for every request that waits, one that waits behind another included."""
+
+    def __init__(self, budget, block, slots):
+        self.budget, self.block, self.sizes, self.open, self.waiting = budget, block, {}, set(), {}
+        self.join(slots)
+
+    def join(self, slots):
+        self.sizes |= {slot: [] for slot in slots}
+        self.open |= set(slots)
+
+    def request(self, slot, size):
+        self.waiting[slot] = size
+
+    def finish(self, slot):
+        self.open.discard(slot)
 
     def decide(self):
         answers = []
-        waiting = dict(self._waiting)
-        for slot in sorted(waiting, key=lambda slot: (len(self._granted[slot]), slot)):
-            self._waiting = {slot: waiting[slot]}
-            answers += super().decide()
-        self._waiting = {slot: size for slot, size in waiting.items() if slot not in dict(answers)}
+        for slot, wanted in sorted(self.waiting.items(), key=lambda item: (len(self.sizes[item[0]]), item[0])):
+            rounds = {other: len(self.sizes[slot]) + (other < slot) for other in self.sizes}
+            before = sum(sum(sizes[: rounds[other]]) for other, sizes in self.sizes.items())
+            others = self.open - {slot}
+            possible = sum(max(0, rounds[other] - len(self.sizes[other])) * self.block for other in others)
+            fits = before + possible + wanted <= self.budget
+            if fits or possible == 0:
+                answers.append((slot, wanted if fits else 0))
+                self.sizes[slot] += [wanted] if fits else []
+                self.open -= set() if fits else {slot}
+                del self.waiting[slot]
         return answers
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_nothing_behind_a_request_that_has_to_wait_can_be_answered(seed):
+def test_every_answer_is_that_of_the_definition(seed):
     """Blocks of any size up to the largest, as where failed grades leave holes; prompts that join later."""
     generator = random.Random(seed)
-    block, slots = 4, list(range(6))
-    budget = generator.randrange(4, 120)
-    ledgers = [kind(budget, block, slots) for kind in (StepBudget, ThoroughBudget)]
+    block, slots = generator.choice([1, 4]), sorted(generator.sample(range(20), generator.choice([1, 6, 15])))
+    budget = generator.randrange(4, 30 * len(slots))
+    ledgers = [kind(budget, block, slots) for kind in (StepBudget, PlainBudget)]
     asking = list(slots)
-    for _ in range(60):
+    for _ in range(200):
         if generator.random() < 0.1:
-            asking.append(len(slots))
-            slots.append(len(slots))
+            asking.append(slots[-1] + 1)
+            slots.append(slots[-1] + 1)
             for ledger in ledgers:
                 ledger.join(slots[-1:])
         if not asking:
             continue
         slot = asking.pop(generator.randrange(len(asking)))
-        size = generator.choice([0, 1, 3, block, block])
+        size = generator.choice([0, 1, block, block, block])
         for ledger in ledgers:
             if size:
                 ledger.request(slot, size)
             else:
                 ledger.finish(slot)
-        answers, thorough = (ledger.decide() for ledger in ledgers)
-        assert answers == thorough
+        answers, plain = (ledger.decide() for ledger in ledgers)
+        assert answers == plain
         asking += [answered for answered, granted in answers if granted]
 
 
-def test_a_step_looks_at_each_request_a_few_times_however_many_wait():
-    """All prompts but the first ask again and wait for it: 200 requests, one look each, and one when it is answered."""
+def steps_per_response(num_prompts, budget_per_prompt):
+    """Steps of the interpreter that a rollout step takes in all, for each response."""
+    sampler = BalanceSampler(
+        k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4, budget_per_step=budget_per_prompt * num_prompts
+    )
+    prompts = [Prompt(str(number), (), prompt_ids=(1,)) for number in range(num_prompts)]
+    num_steps = num_responses = 0
 
-    class CountingBudget(StepBudget):
-        num_looks = 0
+    def trace(frame, event, _):
+        nonlocal num_steps
+        frame.f_trace_opcodes = True
+        num_steps += event == "opcode"
+        return trace
 
-        def _before(self, slot):
-            self.num_looks += 1
-            return super()._before(slot)
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        step = Step(prompts, sampler=sampler, selection=AllSelection(), settings=StepSettings(seed=0))
+        while not step.is_complete:
+            for request in step.ask():
+                num_responses += 1
+                is_right = (request.sample_index * 7 + request.slot) % 9 == 0
+                step.tell(request, Outcome("x", (1, 2), (0.0, 0.0), False, Grade(float(is_right))))
+    finally:
+        sys.settrace(before)
+    assert num_responses > 4 * num_prompts
+    return num_steps / num_responses
 
-    num_prompts, block = 200, 4
-    ledger = CountingBudget(num_prompts * block + block, block, list(range(num_prompts)))
-    for slot in range(num_prompts):
-        ledger.request(slot, block)
-        ledger.decide()
-    ledger.num_looks = 0
-    for slot in reversed(range(1, num_prompts)):
-        ledger.request(slot, block)
-        ledger.decide()
-    assert ledger.num_looks <= 2 * num_prompts
-    ledger.finish(0)
-    assert ledger.decide() == [(1, block)] + [(slot, 0) for slot in range(2, num_prompts)]
+
+@pytest.mark.parametrize("budget_per_prompt", [0, 16])
+def test_what_a_response_costs_does_not_grow_with_the_prompts_of_a_step(budget_per_prompt):
+    assert steps_per_response(128, budget_per_prompt) < 1.25 * steps_per_response(16, budget_per_prompt)
 
 
 def test_no_budget_grants_everything_at_once():

@@ -381,6 +381,20 @@ def test_each_response_is_drawn_with_its_own_version_while_several_are_asked_for
     assert versions_seen(done) == wanted
 
 
+def test_where_one_version_cannot_be_given_up_none_is(opened):
+    pool, _ = opened(Stuck, Stuck)
+    pool.load_weights(WEIGHTS, policy_version=1)
+    for version in (2, 3, 4):
+        pool.publish(WEIGHTS, policy_version=version)
+    pool.submit("r", [1], SETTINGS, seed=0, policy_version=3)
+    with pytest.raises(RuntimeError, match="policy version 3 is given up with 1 requests in flight"):
+        pool.keep([4])
+    assert sorted(pool.versions) == [1, 2, 3, 4]
+    pool.abort(["r"])
+    pool.keep([4])
+    assert list(pool.versions) == [4]
+
+
 def test_a_version_that_is_not_there_is_refused_and_one_in_flight_is_not_given_up(opened):
     pool, _ = opened(Stuck, Stuck)
     pool.load_weights(WEIGHTS, policy_version=1)

@@ -37,6 +37,48 @@ def test_a_second_process_is_refused_until_the_first_is_gone_however_it_went(tmp
     RunDir(tmp_path / "run").claim(resume=False)
 
 
+CLAIM_LATE = """
+import fcntl, sys
+from ada_lightning.run.run_dir import RunDir
+flock = fcntl.flock
+def late(file, how):
+    fcntl.flock = flock
+    print("opened", flush=True)
+    sys.stdin.readline()
+    flock(file, how)
+fcntl.flock = late
+run = RunDir(sys.argv[1])
+run.claim(resume=False)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_lock_that_was_given_up_between_its_opening_and_its_locking_is_taken_anew(tmp_path):
+    """Two processes: the first deletes the lock's file and the folder that it made, while the second opens it."""
+    first, third = RunDir(tmp_path / "run"), RunDir(tmp_path / "run")
+    first.claim(resume=False)
+    second = subprocess.Popen(
+        [sys.executable, "-c", CLAIM_LATE, str(tmp_path / "run")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert second.stdout.readline() == "opened\n"
+        first.give_up()
+        assert not (tmp_path / "run").exists()
+        second.stdin.write("\n")
+        second.stdin.flush()
+        assert second.stdout.readline() == "held\n"
+        with pytest.raises(ValueError, match=rf"another process \(process {second.pid} on "):
+            third.claim(resume=False)
+    finally:
+        second.kill()
+        second.communicate()
+    third.claim(resume=False)
+
+
 def test_auto_starts_in_a_used_folder_without_a_checkpoint(tmp_path):
     (tmp_path / "config.yaml").touch()
     run_dir = RunDir(tmp_path)

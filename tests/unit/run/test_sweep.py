@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import warnings
 import weakref
 
 import hydra
@@ -13,6 +15,7 @@ from ada_lightning.cli import train as program
 from ada_lightning.config.folder import CONFIG_DIR as CONF
 from ada_lightning.config.overrides import sweep_jobs
 from ada_lightning.programs import sweeps, training_run
+from ada_lightning.run import terminal
 from ada_lightning.run.run_dir import RunCompleteError
 from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.run.sweep import JobError, Sweep, SweepJobError
@@ -163,3 +166,24 @@ def test_jobs_are_hydras_own_in_its_order():
     assert swept("-m", "seed=1,2") == [(["seed=1"], 1), (["seed=2"], 2)]
     assert swept("seed=1") == []
     assert swept("-m", "hydra/sweeper=optuna", "seed=1,2") == []
+
+
+def test_what_an_earlier_job_has_said_no_later_one_says_again(monkeypatch, capsys):
+    """Twice in one job is that job's affair; what differs is said."""
+    monkeypatch.setattr(terminal, "_said", set())
+    monkeypatch.setattr(terminal, "_said_before", set())
+    monkeypatch.setattr(terminal, "_OWN", (__name__.partition(".")[0],))
+    sweep = Sweep()
+
+    def job(number):
+        for text in ("the same", "the same", f"of job {number}"):
+            warnings.warn(text, stacklevel=1)
+        return [line for line in ("curves: here", f"folder: {number}") if terminal.is_new(line)]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        terminal.plain_warnings()
+        lines = [sweep.run(lambda number=number: job(number), f"job {number}") for number in range(3)]
+    said = re.findall("(the same|of job .)$", capsys.readouterr().err, re.MULTILINE)
+    assert said == ["the same", "the same", "of job 0", "of job 1", "of job 2"]
+    assert lines == [["curves: here", "folder: 0"], ["folder: 1"], ["folder: 2"]]

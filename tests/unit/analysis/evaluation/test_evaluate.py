@@ -259,6 +259,92 @@ def test_settings_of_the_run_can_be_changed(evaluate, tmp_path, tiny_path):
     assert results["sampling"]["max_new_tokens"] == 20
 
 
+def composed_of(run_dir, options, *arguments):
+    """The configuration of an evaluation of a run."""
+    expanded = expand_arguments([f"checkpoint={run_dir}", *arguments], options, CONFIG_DIR)
+    assert override_errors(expanded, CONFIG_DIR, "evaluate") == []
+    rest = [word for word in expanded if word not in ("--config-dir", str(options))]
+    with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
+        return compose("evaluate", [*rest, f"hydra.searchpath=[file://{options}]"])
+
+
+SHAPES = {"max_new_tokens": 24, "temperature": 0.5, "top_p": 0.9, "top_k": 7}
+CHOSEN = {
+    "rollout": {
+        "sampling": {"_target_": "ada_lightning.core.records.SamplingSettings", **SHAPES},
+        "environment": {"_target_": "ada_lightning.rollout.episodes.pool.EnvironmentPool", "path": "a.Game"},
+        "max_model_tokens": 300, "seed": 7, "seed_requests": False, "positive_threshold": 0.5, "truncated": "zero",
+        "grader_failure": "as_zero",
+    },
+    "data": {
+        "max_prompt_tokens": 200,
+        "format": {"_target_": "ada_lightning.data.formats.PlainFormat", "separator": " | "},
+    },
+}  # fmt: skip
+"""Values that are no default, of what an evaluation reads of a run whatever engine and prompts it has."""
+
+
+@pytest.fixture
+def run_of_its_own(tmp_path, tiny_path):
+    folder = make_run(tmp_path, tiny_path)
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    for group, chosen in CHOSEN.items():
+        config[group] |= chosen
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    return folder
+
+
+@pytest.mark.parametrize("option", ["transformers", "vllm_gpu", "ray", "'transformers'"])
+def test_another_engine_draws_and_judges_as_the_runs(run_of_its_own, tmp_path, option):
+    cfg = composed_of(run_of_its_own, tmp_path / "options", f"rollout={option}", "trust=true")
+    assert {key: cfg.rollout[key] for key in CHOSEN["rollout"]} == CHOSEN["rollout"]
+    assert (cfg.sampling.max_new_tokens, cfg.positive_threshold) == (24, 0.5)
+    assert "AnsweringEngine" not in cfg.rollout.engine._target_
+    assert cfg.data.source.seed == 7
+
+
+def test_other_prompts_become_tokens_as_the_runs(run_of_its_own, tmp_path):
+    cfg = composed_of(run_of_its_own, tmp_path / "options", "data=dataset", "data.source.path=x.jsonl", "trust=true")
+    assert {key: cfg.data[key] for key in CHOSEN["data"]} == CHOSEN["data"]
+    assert cfg.data.source.path == "x.jsonl"
+    assert cfg.data.source.seed == 0  # the prompts are those of the command line
+    assert cfg.max_prompt_tokens == 200
+
+
+def test_another_reward_judges_by_the_runs_threshold(run_of_its_own, tmp_path):
+    cfg = composed_of(run_of_its_own, tmp_path / "options", "reward=exact_match", "trust=true")
+    assert cfg.reward.reward._target_.endswith("ExactMatchReward")
+    assert cfg.positive_threshold == 0.5
+
+
+def test_what_the_command_line_says_goes_before_the_run(run_of_its_own, tmp_path):
+    said = [
+        "rollout=transformers",
+        "rollout/schedule=barrier",
+        "rollout.sampling.max_new_tokens=99",
+        "environment=none",
+    ]
+    said += ["data=dataset", "data.source.path=x.jsonl", "data/format=chat", "data.max_prompt_tokens=50"]
+    cfg = composed_of(run_of_its_own, tmp_path / "options", *said, "rollout.positive_threshold=0.9", "trust=true")
+    assert cfg.sampling.max_new_tokens == 99
+    assert cfg.rollout.sampling.temperature == 0.5
+    assert cfg.rollout.environment is None
+    assert cfg.rollout.schedule._target_.endswith("Barrier")
+    assert cfg.data.format._target_.endswith("ChatFormat")
+    assert (cfg.max_prompt_tokens, cfg.positive_threshold) == (50, 0.9)
+
+
+def test_what_stays_the_runs_is_checked_as_all_that_is_stored(run_of_its_own, tmp_path):
+    with pytest.raises(ValueError, match=r"would run what is neither .*\n.*rollout.environment.path = 'a.Game'"):
+        expand_arguments([f"checkpoint={run_of_its_own}", "rollout=transformers"], tmp_path / "options", CONFIG_DIR)
+
+
+def test_an_option_that_does_not_exist_is_told_as_elsewhere(run_of_its_own, tmp_path):
+    argv = [f"checkpoint={run_of_its_own}", "rollout=transformer", "trust=true"]
+    (error,) = override_errors(expand_arguments(argv, tmp_path / "options", CONFIG_DIR), CONFIG_DIR, "evaluate")
+    assert error.startswith("unknown option rollout=transformer; did you mean transformers?")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

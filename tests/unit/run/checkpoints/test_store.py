@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -88,47 +89,70 @@ def test_a_version_written_again_replaces_the_old_one(store):
     assert names(store) == ["last", "step_000010"]
 
 
-def test_a_kill_between_any_two_steps_leaves_a_good_checkpoint(store, monkeypatch):
-    """Stop at every system call that changes a name, in turn."""
-    import os
-    import shutil
+class Killed(BaseException):
+    """Ends a process at a system call."""
 
-    write(store, 10, b"first")
-    calls = []
 
-    class Killed(BaseException):
-        pass
+@pytest.fixture
+def kill_at(monkeypatch):
+    """Run something until its n-th system call that changes a name or deletes; whether it came so far."""
 
-    def counted(function):
-        def call(*args, **kwargs):
-            calls.append(function)
-            if len(calls) == stop_at:
-                raise Killed
-            return function(*args, **kwargs)
+    def run(number, work):
+        num_calls = 0
 
-        return call
+        def counted(function):
+            def call(*args, **options):
+                nonlocal num_calls
+                num_calls += 1
+                if num_calls == number:
+                    raise Killed
+                return function(*args, **options)
 
-    stop_at, num_stops = 1, 0
-    for name in ("rename", "replace", "symlink", "unlink", "mkdir"):
-        monkeypatch.setattr(os, name, counted(getattr(os, name)))
-    monkeypatch.setattr(shutil, "rmtree", counted(shutil.rmtree))
-    while True:
-        calls.clear()
-        try:
-            write(store, 10 if stop_at % 2 else 11, b"second")
-            store.prune(Retention(keep_last=1, keep_every=0), newest=11, updates_per_step=1)
-            if stop_at > 20:
-                break
-        except Killed:
-            num_stops += 1
-        stop_at += 1
-        frozen, stop_at_was = len(calls), stop_at
-        stop_at = 0
-        good, damaged = CheckpointStore(store.folder).newest_good()
-        stop_at = stop_at_was
-        assert good is not None, (frozen, names(store))
-        assert not damaged
-    assert num_stops >= 8
+            return call
+
+        with monkeypatch.context() as patch:
+            for name in ("rename", "replace", "symlink", "unlink", "mkdir", "rmdir"):
+                patch.setattr(os, name, counted(getattr(os, name)))
+            patch.setattr(shutil, "rmtree", counted(shutil.rmtree))
+            try:
+                work()
+            except Killed:
+                return True
+        return False
+
+    return run
+
+
+@pytest.mark.parametrize("is_copy", [False, True], ids=["link", "copied link"])
+@pytest.mark.parametrize("version", [10, 20])
+def test_a_kill_at_any_point_leaves_a_good_checkpoint_and_so_does_the_next_start(tmp_path, kill_at, version, is_copy):
+    """Where version 10 is written again it is the old one or the new one that is found, and never neither."""
+    number = 0
+    is_killed = True
+    while is_killed:
+        number += 1
+        store = CheckpointStore(tmp_path / str(number))
+        write(store, 10, b"old")
+        if is_copy:
+            (store.folder / "last").unlink()
+            shutil.copytree(store.folder / "step_000010", store.folder / "last")
+
+        def again(store=store):
+            write(store, version, b"new")
+            store.prune(Retention(keep_last=1, keep_every=0), newest=version, updates_per_step=1)
+
+        is_killed = kill_at(number, again)
+        for _ in range(2):
+            good, damaged = store.newest_good()
+            assert good is not None, names(store)
+            assert damaged == {}
+            content = (good / "trainer.ckpt").read_bytes()
+            assert content in ((b"old", b"new") if version == 10 else (b"new",) if "20" in good.name else (b"old",))
+            store.unfinished(30)  # the next start, which is killed too
+        write(store, 40)
+        store.prune(Retention(keep_last=1, keep_every=0), newest=40, updates_per_step=1)
+        assert names(store) == ["last", "step_000040"]
+    assert number >= 8
 
 
 @pytest.mark.parametrize(("last", "every"), [(0, 0), (1, -1)])

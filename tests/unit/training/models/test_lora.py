@@ -163,6 +163,17 @@ def test_layers_that_do_not_exist_are_named_with_those_that_do(tiny_path):
         adapted(tiny_path, target_modules=["q_proj", "wqkv"])
 
 
+@pytest.mark.parametrize("named", [["lm_head"], ["q_proj", "lm_head"]])
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_the_output_head_is_not_adapted_and_says_so(tiny_path, named, is_tied):
+    """peft 0.21 merges an adapter of a tied head into the input embedding."""
+    model = load(tiny_path)
+    if not is_tied:
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    with pytest.raises(ValueError, match=r"target_modules names lm_head, the output head, which is not adapted.*tied"):
+        LoraParameters(target_modules=named).attach(model, None)
+
+
 def test_a_checkpoint_of_other_adapters_is_refused(tiny_path, tmp_path):
     lora, model = adapted(tiny_path)
     lora.save(model, tmp_path)

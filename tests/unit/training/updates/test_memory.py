@@ -8,9 +8,10 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 
+from ada_lightning.run.out_of_memory import is_out_of_memory
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.packing import group_microbatch
-from ada_lightning.training.updates import UpdateOutOfMemoryError, halved, is_out_of_memory
+from ada_lightning.training.updates import UpdateOutOfMemoryError, halved
 from tests.builders import random_group
 from tests.unit.training.test_policy import EXACT, GROUPS, fit, gradients, make_policy, pack, weights
 
@@ -47,6 +48,7 @@ def test_a_single_response_stays_whole():
         torch.OutOfMemoryError("CUDA out of memory"),
         MemoryError(),
         RuntimeError("[x] can't allocate memory: 9 GB"),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
     ],
 )
 def test_an_update_without_memory_is_repeated_in_halves_with_the_same_outcome(tiny_path, error):
@@ -112,5 +114,39 @@ def test_where_halves_do_not_fit_either_the_way_out_is_named_and_other_errors_pa
         fit(policy, pack())
 
 
-def test_an_error_that_only_says_so_is_none_of_memory():
-    assert not is_out_of_memory(ValueError("out of memory"))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' in the CUDA docs",
+        "CUDA driver error: out of memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`",
+        "cuFFT error: CUFFT_ALLOC_FAILED",
+        "HIP error: out of memory",
+        "rocblas error: rocblas_status_memory_error",
+        "MPS backend out of memory (MPS allocated: 9 GB)",
+        "level_zero backend failed with error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
+        "[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried to",
+        "[enforce fail at alloc_cpu.cpp:80] . DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes",
+        "unable to mmap 8 bytes from file <x>: Cannot allocate memory (12)",
+        "backend='inductor' raised:\nOutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB",
+    ],
+)
+def test_every_library_s_words_for_no_memory_are_understood(text):
+    assert is_out_of_memory(RuntimeError(text))
+    assert is_out_of_memory(torch.AcceleratorError(text))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("out of memory"),
+        RuntimeError("CUDA error: an illegal memory access was encountered"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"),
+        RuntimeError("out of resource: shared memory, Required: 262144, Hardware limit: 232448"),
+    ],
+)
+def test_other_errors_are_none_of_memory(error):
+    assert not is_out_of_memory(error)
