@@ -508,7 +508,9 @@ def test_a_function_that_has_no_parameter_for_what_it_gets_is_refused_before_any
         return []
 
     AdaRollouts("grpo", [{"prompt": "a"}], reward=short, num_prompts=1)
-    with pytest.raises(ValueError, match=r"short cannot be called: .* argument 'level'.*or let the function take \*\*col"):
+    with pytest.raises(
+        ValueError, match=r"short cannot be called: .* argument 'level'.*or let the function take \*\*col"
+    ):
         AdaRollouts("grpo", [{"prompt": "a", "level": 1}], reward=short, num_prompts=1)
 
 

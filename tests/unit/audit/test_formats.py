@@ -171,6 +171,26 @@ def test_a_log_of_trls_whose_reward_cannot_be_told_is_refused(log, tmp_path, col
         read_logs([tmp_path], Options(rewards={"nothing": 1.0}))
 
 
+@pytest.mark.parametrize("numbers", [int, float])
+def test_a_number_that_differs_where_no_advantage_does_is_no_reward_of_trls(log, tmp_path, numbers):
+    rows = [row for row in log.rows if row.step == 0]
+    WRITERS["trl"](rows, tmp_path)
+    lengths = [numbers(n % 7) for n in range(len(rows))]
+    table_of(tmp_path, accuracy=0.0, advantage=0.0, length=lengths)
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert {row.reward for row in read.rows} == {0.0}
+    table_of(tmp_path, other=1.0)
+    with pytest.raises(RefusedFileError, match=r"columns length does not go with.*numbers: accuracy, length, other"):
+        read_logs([tmp_path], Options())
+
+
+def test_one_column_that_never_differs_is_no_reward_where_advantages_do(log, tmp_path):
+    WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
+    table_of(tmp_path, accuracy=1.0)
+    with pytest.raises(RefusedFileError, match="columns accuracy does not go with the logged advantages"):
+        read_logs([tmp_path], Options())
+
+
 def test_one_column_that_never_differs_may_be_the_reward(log, tmp_path):
     WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
     table_of(tmp_path, accuracy=0.0, advantage=0.0)
