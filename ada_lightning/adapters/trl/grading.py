@@ -92,8 +92,8 @@ class Grading:
                 _signature(function).bind(**dict.fromkeys(given))
             except TypeError as error:
                 raise ValueError(
-                    f"the reward function {name} cannot be called: {error}. It gets {', '.join(given)}. Add a column to "
-                    "the data set, give the parameter a default, or let the function take **columns"
+                    f"the reward function {name} cannot be called: {error}. It gets {', '.join(given)}. Add a column "
+                    "to the data set, give the parameter a default, or let the function take **columns"
                 ) from None
 
     def __call__(

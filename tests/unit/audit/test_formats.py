@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 
 import pandas as pd
 import pytest
+import torch
 
 from ada_lightning.audit.figures import audit
 from ada_lightning.audit.readers.find import READERS, read_logs, tokenizer_of
@@ -208,6 +209,25 @@ def test_a_reward_that_is_named_and_not_there_or_not_asked_for_is_refused(log, t
         WRITERS[format](log.rows, tmp_path / format)
         with pytest.raises(RefusedFileError, match="say what the reward is; leave --reward out"):
             read_logs([tmp_path / format], Options(rewards={"accuracy": 1.0}))
+
+
+def test_parts_of_a_reward_of_slimes_are_added_up_by_name(log, tmp_path):
+    WRITERS["slime"](log.rows, tmp_path)
+    with pytest.raises(
+        RefusedFileError, match="--reward accuracy is in no sample; parts of rewards: none: each reward"
+    ):
+        read_logs([tmp_path], Options(rewards={"accuracy": 1.0}))
+    for path in tmp_path.glob("*.pt"):
+        content = torch.load(path, weights_only=True)
+        for sample in content["samples"]:
+            sample["reward"] = {"accuracy": sample["reward"], "format": 1.0}
+        torch.save(content, path)
+    with pytest.raises(RefusedFileError, match="--reward form is in no sample; parts of rewards: accuracy, format"):
+        read_logs([tmp_path], Options(rewards={"form": 1.0}))
+    with pytest.raises(RefusedFileError, match=r"the reward has parts \(accuracy, format\)"):
+        read_logs([tmp_path], Options())
+    ((_, read),) = read_logs([tmp_path], Options(rewards={"accuracy": 1.0, "format": 0.5}))
+    assert {row.reward for row in read.rows} == {0.5, 1.5}
 
 
 def test_trl_refuses_rewards_that_its_advantages_contradict(log, tmp_path):
