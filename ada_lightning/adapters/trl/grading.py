@@ -53,8 +53,9 @@ class Grading:
     def __init__(
         self, functions: RewardFunction | Sequence[RewardFunction], weights: Sequence[float] | None = None
     ) -> None:
-        is_several = isinstance(functions, Sequence) and not isinstance(functions, str)
-        self.functions = list(functions) if is_several else [functions]
+        given: Any = functions
+        is_one = isinstance(given, str) or not isinstance(given, Sequence)
+        self.functions: list[RewardFunction] = [given] if is_one else list(given)
         self.weights = list(weights) if weights is not None else [1.0] * len(self.functions)
         self.metrics: dict[str, list[float]] = {}
         """Values of ``log_metric`` that were not handed over yet."""

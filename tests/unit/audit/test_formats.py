@@ -217,7 +217,7 @@ def test_parts_of_a_reward_of_slimes_are_added_up_by_name(log, tmp_path):
         RefusedFileError, match="--reward accuracy is in no sample; parts of rewards: none: each reward"
     ):
         read_logs([tmp_path], Options(rewards={"accuracy": 1.0}))
-    for path in tmp_path.glob("*.pt"):
+    for path in tmp_path.rglob("*.pt"):
         content = torch.load(path, weights_only=True)
         for sample in content["samples"]:
             sample["reward"] = {"accuracy": sample["reward"], "format": 1.0}
