@@ -185,6 +185,14 @@ def test_a_number_that_differs_where_no_advantage_does_is_no_reward_of_trls(log,
         read_logs([tmp_path], Options())
 
 
+def test_sums_that_differ_by_rounding_alone_contradict_no_advantage(log, tmp_path):
+    WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
+    pairs = [(0.1, 0.2), (0.3, 0.0)] * (len(log.rows) // 6)  # 0.1 + 0.2 is not 0.3
+    table_of(tmp_path, accuracy=[a for a, _ in pairs], form=[b for _, b in pairs], advantage=0.0)
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert read.remarks == ["the reward is the sum of accuracy, form"]
+
+
 def test_one_column_that_never_differs_is_no_reward_where_advantages_do(log, tmp_path):
     WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
     table_of(tmp_path, accuracy=1.0)
