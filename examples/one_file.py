@@ -4,8 +4,8 @@ Run ``python examples/one_file.py``: SmolLM2-135M-Instruct learns to add two num
 Start reading at :func:`train`. One turn of its loop is one training step.
 
 Left out, and where the package has it: an engine that generates fast (``rollout``), grading in processes of its own
-(``rewards``), several updates per rollout with clipping and importance weights (``training``), packing (``data``),
-sharding (``parallel``), checkpoints and resume (``run``), metrics (``analysis``), sixty other methods (``methods``).
+(``rewards``), several updates per rollout with clipping and importance weights, packing (both ``training``), sharding
+(``parallel``), checkpoints and resume (``run``), metrics (``analysis``), sixty other methods (``methods``).
 """
 
 from __future__ import annotations
@@ -96,20 +96,21 @@ def train(num_steps: int, prompts_per_step: int, lr: float, seed: int) -> list[d
         # 1. Choose prompts, and open a pool for each of them.
         chosen = order.sample(prompts, prompts_per_step)
         step = Step(chosen, sampler=sampler, selection=selection, settings=StepSettings(seed=seed), step=step_number)
-        # 2. Draw until every prompt has two right and two wrong responses, or sixteen in all. The step says who needs
-        #    more; it decides in launch order, so responses may be told in any order.
+        # 2. Draw in blocks of four until every prompt has two right and two wrong responses, or sixteen in all. The
+        #    step says which prompts need more. It decides in the order of requests, so responses may come in any order.
         while not step.is_complete:
             requests = step.ask()
             drawn = policy.generate([request.prompt for request in requests], seed=requests[0].seed or 0)
             for request, (text, ids, is_cut) in zip(requests, drawn, strict=True):
                 step.tell(request, Outcome(text, ids, (), is_cut, Grade(grade(request.prompt, text))))
-        # 3. Keep a balanced group of each pool. The advantage counts, over all orders in which the pool could have been
-        #    drawn, how the rule and the choice distort it, and undoes that: the expected update is exactly the gradient
-        #    of the sum over prompts of log(pass rate).
+        # 3. Keep a balanced group of each pool. The stopping rule and this choice distort the pass rate that is seen.
+        #    The advantage undoes it by counting the orders in which the pool could have been drawn. So the expected
+        #    gradient is that of the sum over prompts of log(p), p the pass rate, as far as sixteen responses can see:
+        #    a prompt counts exactly (1 - (1-p)^15) / p. That is 1 / p but for the hardest prompts.
         groups = step.finish()
         weights = advantage.weigh(groups)
-        # 4. One update: the sum over kept responses of advantage times log-probability. Its denominator is a constant,
-        #    prompts times longest response, so no outcome of the sampling changes it.
+        # 4. One update: the sum over kept responses of advantage times log-probability. It is divided by a constant,
+        #    prompts times longest response, which no outcome of the sampling changes.
         for group, row in zip(groups, weights, strict=True):
             for kept, weight in zip(group.kept, row, strict=True):
                 if weight:

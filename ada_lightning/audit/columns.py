@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -14,9 +15,12 @@ from ada_lightning.audit.pass_rates import Mixture
 from ada_lightning.audit.records import Cause
 from ada_lightning.audit.rules import Candidate, Outcome, outcome
 
+COMPARED = (Cause.ALL_RIGHT, Cause.ALL_WRONG)
+"""Causes that show only beside other responses of the prompt."""
 
-def log_columns(groups: Sequence[Group]) -> dict[str, Floats]:
-    """Values by group that figures of the log itself are made of."""
+
+def log_columns(groups: Sequence[Group], *, tells_gradient: bool) -> dict[str, Floats]:
+    """Values by group that figures of the log itself are made of; NaN where it does not tell what gave a gradient."""
     numbers = [group.positives + group.negatives for group in groups]
     pairs = [number * (number - 1) for number in numbers]
     rows: dict[str, list[float]] = {
@@ -39,6 +43,9 @@ def log_columns(groups: Sequence[Group]) -> dict[str, Floats]:
         "truncated": [float(group.num_truncated or 0) for group in groups],
     }
     rows |= {f"lost:{cause.name}": [group.lost.get(cause, 0.0) for group in groups] for cause in Cause}
+    if not tells_gradient:
+        compared = ("no_gradient", "signal", "rows", *(f"lost:{cause.name}" for cause in COMPARED))
+        rows |= dict.fromkeys(compared, [math.nan] * len(groups))
     return {name: np.asarray(values, float) for name, values in rows.items()}
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import numpy as np
-
 from ada_lightning.audit.columns import by_prompt, history_columns, log_columns, rule_columns
 from ada_lightning.audit.general_holes import general_holes
 from ada_lightning.audit.groups import Gathered, gather
@@ -108,7 +106,7 @@ def audit(
     counts = [(group.positives, group.negatives) for group in groups]
     mixture = fit_mixture(counts)
     returning = visits(groups) if gathered.knows_prompts else []
-    columns = log_columns(groups)
+    columns = log_columns(groups, tells_gradient=gathered.tells_gradient)
     columns |= history_columns(groups, returning)
     tried, why_not = _tried(gathered)
     beyond = {}
@@ -171,8 +169,6 @@ def _figures(gathered: Gathered, returns: bool) -> dict[str, Figure]:
         "length_gap": _ratio("gap", "both"),
     }
     figures |= {f"lost:{cause.name}": _ratio(f"lost:{cause.name}", "length") for cause in Cause}
-    if not gathered.tells_gradient:
-        figures["no_gradient"] = lambda sums: np.full_like(sums["length"], np.nan)
     if all(group.num_truncated is not None for group in gathered.groups):
         figures["truncated"] = _ratio("truncated", "responses")
     if returns:

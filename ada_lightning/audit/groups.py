@@ -102,7 +102,7 @@ def gather(log: Log, *, threshold: float | None = None, sampling: Sampling | Non
     for key, rows in sorted(by_group.items(), key=lambda item: item[0][0]):
         prompt_key: object = key if rows[0].prompt_key is None else rows[0].prompt_key
         number = prompts.setdefault(prompt_key, len(prompts))
-        groups.append(_group(rows, number, unit, threshold, sampling, tells_gradient))
+        groups.append(_group(rows, number, unit, threshold, sampling))
     return Gathered(
         groups,
         unit,
@@ -128,16 +128,14 @@ def _unit(rows: Sequence[Row]) -> Unit:
     return Unit.CHARACTERS if all(row.num_characters is not None for row in rows) else Unit.RESPONSES
 
 
-def _group(
-    rows: Sequence[Row], prompt: int, unit: Unit, threshold: float, sampling: Sampling, tells_gradient: bool
-) -> Group:
+def _group(rows: Sequence[Row], prompt: int, unit: Unit, threshold: float, sampling: Sampling) -> Group:
     graded = [row for row in rows if row.reward is not None and row.untrained is not Cause.ABORTED]
     positive = [row for row in graded if _is_positive(row, threshold)]
     negative = [row for row in graded if not _is_positive(row, threshold)]
     differs = len({row.reward for row in graded}) > 1
     lost: dict[Cause, float] = {}
     for row in rows:
-        if cause := _cause(row, graded, bool(positive), differs or not tells_gradient):
+        if cause := _cause(row, graded, bool(positive), differs):
             lost[cause] = lost.get(cause, 0.0) + length_of(row, unit)
     is_first = sampling is Sampling.UNIFORM
     classes = [[row for row in rows_of if is_first or row.block == 0] for rows_of in (positive, negative)]

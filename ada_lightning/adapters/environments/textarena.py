@@ -10,12 +10,12 @@ from ada_lightning.adapters.environments.library import SeededEnvironment
 class TextArenaEnvironment(SeededEnvironment):
     """One of ``textarena.make``'s for one player; the reward is the player's at the end.
 
-    Of the game's default wrappers those of actions are kept: most games put brackets around a turn that has none. Those
-    that repeat the whole history are left out: it is in the model's context already. What the game says of the
+    The game keeps its default wrappers of actions, which in most games put brackets around a turn that has none. It
+    loses those that repeat the whole history, which is in the model's context already. What the game says of the
     model's turns is left out for the same reason.
 
-    Many games pay for closeness. One that ends by invalid moves is worth at most 0 here, whatever it pays. One that is
-    lost otherwise keeps what it pays: ``rollout.positive_threshold=0.99`` counts as right only what is won.
+    Many games pay a lost game for closeness. A game that ends by invalid moves is worth at most 0 here. Any other lost
+    game keeps its reward: ``rollout.positive_threshold=0.99`` counts as right only what is won.
 
     Args:
         name: of the game, such as ``GuessTheNumber-v0``.

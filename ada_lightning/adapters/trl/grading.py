@@ -19,7 +19,6 @@ RewardFunction = Callable[..., Sequence[float | None]]
 GIVEN = ("prompts", "completions", "completion_ids")
 FROM_THE_TRAINER = ("trainer_state", "log_extra", "log_metric")
 """What TRL hands every reward function beside :data:`GIVEN` and the columns."""
-_REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 _NO_COLUMNS = ("prompt", "completion", "completion_ids")
 """Names in a row that TRL hands over otherwise, or not at all."""
 
@@ -54,7 +53,9 @@ class Grading:
     def __init__(
         self, functions: RewardFunction | Sequence[RewardFunction], weights: Sequence[float] | None = None
     ) -> None:
-        self.functions = list(functions) if isinstance(functions, Sequence) else [functions]
+        given: Any = functions
+        is_one = isinstance(given, str) or not isinstance(given, Sequence)
+        self.functions: list[RewardFunction] = [given] if is_one else list(given)
         self.weights = list(weights) if weights is not None else [1.0] * len(self.functions)
         self.metrics: dict[str, list[float]] = {}
         """Values of ``log_metric`` that were not handed over yet."""
@@ -65,11 +66,11 @@ class Grading:
                 )
         if not self.functions or len(self.weights) != len(self.functions):
             raise ValueError(f"{len(self.functions)} reward functions and {len(self.weights)} weights")
-        self.names: list[str] = []
+        names = [_name(function) for function in self.functions]
+        self.names = [
+            f"{name}#{number}" if (number := names[: at + 1].count(name)) > 1 else name for at, name in enumerate(names)
+        ]
         """One for each function; a second one of the same name gets a number."""
-        for name in map(_name, self.functions):
-            number = sum(other.rpartition("#")[0] == name or other == name for other in self.names)
-            self.names.append(f"{name}#{number + 1}" if number else name)
         callers = [
             name for name, function in zip(self.names, self.functions, strict=True) if _calls_math_verify(function)
         ]
@@ -77,22 +78,24 @@ class Grading:
             warnings.warn(f"{', '.join(callers)}: {note}", UserWarning, stacklevel=3)
 
     def check_columns(self, columns: Iterable[str]) -> None:
-        """Compare what the functions ask for with what they get.
+        """Compare the parameters of the functions with what they get.
 
         Args:
             columns: of the data set.
 
         Raises:
-            ValueError: nothing fills a parameter without a default.
+            ValueError: a parameter without a default gets nothing, or something has no parameter.
         """
-        given = {*columns}.difference(_NO_COLUMNS) | {*GIVEN, *FROM_THE_TRAINER}
+        always = {*columns}.difference(_NO_COLUMNS) | {*GIVEN}
         for function, name in zip(self.functions, self.names, strict=True):
-            asked = [p.name for p in _parameters(function) if p.default is p.empty and p.kind not in _REST]
-            if missing := [parameter for parameter in asked if parameter not in given]:
+            given = sorted(always.union(_taken(function)))
+            try:
+                _signature(function).bind(**dict.fromkeys(given))
+            except TypeError as error:
                 raise ValueError(
-                    f"the reward function {name} asks for {', '.join(missing)}; it gets {', '.join(sorted(given))}. "
-                    "Add a column to the data set, or give the parameter a default"
-                )
+                    f"the reward function {name} cannot be called: {error}. It gets {', '.join(given)}. Add a column "
+                    "to the data set, give the parameter a default, or let the function take **columns"
+                ) from None
 
     def __call__(
         self,
@@ -119,7 +122,7 @@ class Grading:
             text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
             for prompt, text in zip(prompts, texts, strict=True)
         ]
-        columns = {name: [row.get(name) for row in rows] for name in rows[0] if name not in _NO_COLUMNS}
+        columns = {name: [row[name] for row in rows] for name in rows[0] if name not in _NO_COLUMNS}
         extras: list[dict[str, Any]] = [{} for _ in rows]
 
         def log_extra(column: str, values: Iterable[Any]) -> None:
@@ -129,7 +132,7 @@ class Grading:
         offered = {"trainer_state": trainer_state, "log_extra": log_extra, "log_metric": self._log_metric}
         found = []
         for function, name in zip(self.functions, self.names, strict=True):
-            taken = {key: value for key, value in offered.items() if _takes(function, key)}
+            taken = {key: offered[key] for key in _taken(function)}
             rewards = function(
                 prompts=prompts, completions=completions, completion_ids=list(completion_ids), **(columns | taken)
             )
@@ -138,8 +141,8 @@ class Grading:
 
     def _graded(self, values: Sequence[float | None], extra: dict[str, Any]) -> Graded:
         parts = {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
-        weights = dict(zip(self.names, self.weights, strict=True))
-        return Graded(sum(weights[name] * value for name, value in parts.items()) if parts else None, parts, extra)
+        known = [weight * value for weight, value in zip(self.weights, values, strict=True) if value is not None]
+        return Graded(sum(known) if known else None, parts, extra)
 
     def _log_metric(self, name: str, value: float) -> None:
         self.metrics.setdefault(name, []).append(value)
@@ -157,16 +160,19 @@ def _known(reward: Any) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _parameters(function: Any) -> list[inspect.Parameter]:
-    """Of a signature; of one that Python does not know, any keyword."""
+def _signature(function: Any) -> inspect.Signature:
+    """Of one that Python does not know: any keyword."""
     try:
-        return list(inspect.signature(function).parameters.values())
+        return inspect.signature(function)
     except (TypeError, ValueError):
-        return [inspect.Parameter("columns", inspect.Parameter.VAR_KEYWORD)]
+        return inspect.Signature([inspect.Parameter("columns", inspect.Parameter.VAR_KEYWORD)])
 
 
-def _takes(function: Any, name: str) -> bool:
-    return any(p.name == name or p.kind is p.VAR_KEYWORD for p in _parameters(function))
+def _taken(function: Any) -> list[str]:
+    """Which of :data:`FROM_THE_TRAINER` the function takes."""
+    parameters = _signature(function).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    return [name for name in FROM_THE_TRAINER if takes_any or name in parameters]
 
 
 def _unwrapped(function: Any) -> Any:
@@ -181,8 +187,7 @@ def _is_async(function: Any) -> bool:
 
 
 def _calls_math_verify(function: Any) -> bool:
-    inner = _unwrapped(function)
-    return mentions(inner if hasattr(inner, "__name__") else type(inner), "math_verify")
+    return mentions(_unwrapped(function), "math_verify")
 
 
 def _name(function: Any) -> str:

@@ -14,7 +14,8 @@ class PromptRows:
     TRL gives a rollout function prompts and nothing else of their rows, so a row is found by its prompt.
 
     Args:
-        rows: each with ``prompt``, a text or messages, and any columns that the reward asks for.
+        rows: each with ``prompt``, a text or messages, and any columns that the reward asks for. A column that a row
+            lacks is None there, as in a data set made of the rows.
         id_column: that names a row; None makes a name of all that stands in it.
 
     Raises:
@@ -39,6 +40,8 @@ class PromptRows:
             self.by_id[prompt_id] = dict(row)
         if not self.by_id:
             raise ValueError("the data set has no rows")
+        columns = {name: None for row in self.by_id.values() for name in row}
+        self.by_id = {prompt_id: columns | row for prompt_id, row in self.by_id.items()}
 
     def id_of(self, prompt: Any) -> str | None:
         """Return the id of the row with this prompt; None where there is none."""

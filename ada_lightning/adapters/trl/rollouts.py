@@ -230,8 +230,9 @@ class AdaRollouts:
             self._pools = None
 
     def abandon(self) -> None:
-        """Forget a rollout that was not learned from."""
+        """Forget a rollout that was not learned from, and what its reward functions logged."""
         self.core.abandon()
+        self._grading.metrics.clear()
         self._pools = None
 
     def _check_method(self) -> None:

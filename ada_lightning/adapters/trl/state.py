@@ -43,5 +43,5 @@ class AdaState(TrainerCallback, ExportableState):
         self._learn()
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: nothing of a rollout whose last update is to come, which is drawn again."""
+        """Return what a checkpoint holds: nothing of a rollout whose last update is still to come; it is drawn anew."""
         return {"args": {}, "attributes": {"core": json.dumps(self._core.state_dict(between_steps=False))}}

@@ -43,6 +43,7 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         RefusedFileError: a file is no such dump, or holds more than tensors and plain values.
     """
     rows: list[Row] = []
+    parts: set[str] = set()
     for path in paths:
         content = _load(path, options)
         if not isinstance(content, dict) or not isinstance(content.get("samples"), list):
@@ -51,7 +52,11 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         for number, sample in enumerate(content["samples"]):
             if not isinstance(sample, dict):
                 raise RefusedFileError(f"{shown(path)}, sample {number} is no record")
+            parts |= set(reward) if isinstance(reward := sample.get("reward"), dict) else set()
             rows.append(_row(Fields(sample, f"{shown(path)}, sample {number}"), step, options))
+    if unknown := [name for name in options.rewards if name not in parts]:
+        listed = ", ".join(sorted(printable(name) for name in parts)) or "none: each reward is a number"
+        raise RefusedFileError(f"--reward {printable(unknown[0])} is in no sample; parts of rewards: {listed}")
     return Log(NAME, rows, list(HOLES), Order.LAUNCH)
 
 

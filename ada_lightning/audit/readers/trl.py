@@ -20,6 +20,8 @@ EXTRAS = ("prompt_id", "reference", "num_tokens", "is_truncated", "policy_versio
 _NO_ADVANTAGE = 1e-3
 """Of a group whose rewards are equal: the mean of G equal float32 rewards is off by at most 1e-7 of them, and TRL
 divides by their spread plus 1e-4."""
+_SAME_REWARD = 1e-6
+"""Sums that are nearer, relative to their size, may be equal in the float32 that TRL adds up in."""
 RECORD = "a reward function that calls log_extra: the ten lines in docs/audit.md"
 EVALUATION = Hole(
     "whether rows are of an evaluation",
@@ -36,7 +38,7 @@ def files(folder: Path) -> list[Path]:
 def read(paths: Sequence[Path], options: Options) -> Log:
     """Read tables of completions.
 
-    A group is a run of consecutive rows with one prompt, cut at the group size. Its reward is the weighted sum of the
+    A group is a run of consecutive rows with one prompt, cut at the group size. A reward is the weighted sum of the
     columns of rewards; see :func:`_reward_names`. Weights are not in the log: where ``Options.rewards`` has none, each
     counts 1 and the logged advantages must agree.
 
@@ -67,8 +69,6 @@ def read(paths: Sequence[Path], options: Options) -> Log:
             raise RefusedFileError(f"more than {options.limits.max_rows} responses; give fewer steps")
     names = _reward_names(rows, found, options) if rows else []
     rows = [_graded(row, names, options) for row in rows]
-    if not options.rewards:
-        _agree(rows, names)
     remarks = [_about_rewards(names, found)]
     remarks += [f"{num_repeated} files repeat the rollout of an earlier step"] if num_repeated else []
     return Log(NAME, rows, _holes(rows, steps, options), Order.LAUNCH, remarks=remarks)
@@ -86,10 +86,11 @@ def _numbers(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> dict[
 
 
 def _reward_names(rows: Sequence[Row], found: Mapping[str, bool], options: Options) -> list[str]:
-    """Say which columns of numbers are the rewards.
+    """Say which columns of numbers are the rewards: the first ones that can be what the advantages were made of.
 
-    TRL writes rewards as floats, and beside them whatever ``log_extra`` was given. A column that is the same for all
-    responses of every prompt says something of prompts. Whole numbers are rewards where no float is one.
+    TRL writes rewards as floats, and beside them whatever ``log_extra`` was given. So floats come first. Of these a
+    column that is the same for all responses of every prompt says something of prompts, or is the reward of a log
+    without any signal.
 
     Raises:
         RefusedFileError: none is, or a person named one that is not there.
@@ -99,18 +100,54 @@ def _reward_names(rows: Sequence[Row], found: Mapping[str, bool], options: Optio
         raise RefusedFileError(f"--reward {printable(unknown[0])} is no column of rewards in this log; {listed}")
     if options.rewards:
         return list(options.rewards)
-    groups = [[row.components for row in group] for _, group in groupby(rows, key=lambda row: row.group_key)]
-    floats = [name for name, is_whole in found.items() if not is_whole]
-    for candidates in (floats, [name for name in found if name not in floats]):
-        differ = [name for name in candidates if any(len({p[name] for p in g if name in p}) > 1 for g in groups)]
-        if differ:
-            return differ
-    if len(floats or found) != 1:
+    groups = [list(group) for _, group in groupby(rows, key=lambda row: row.group_key)]
+    refused = ""
+    for is_whole in (False, True):
+        candidates = [name for name in found if found[name] is is_whole]
+        differing = [
+            name
+            for name in candidates
+            if any(len({row.components[name] for row in group if name in row.components}) > 1 for group in groups)
+        ]
+        constant = [name for name in candidates if name not in differing]
+        for names in (differing, constant if len(constant) == 1 else []):
+            if names and not (place := _contradiction(groups, names)):
+                return names
+            if names:
+                refused = refused or f"{place}: the sum of the columns {', '.join(map(printable, names))}"
+    if refused:
         raise RefusedFileError(
-            "which column is the reward cannot be told: none differs between the responses of a prompt; name it by "
-            f"--reward; {listed}"
+            f"{refused} does not go with the logged advantages; name the rewards and their weights by "
+            f"--reward NAME=WEIGHT; {listed}"
         )
-    return floats or list(found)
+    raise RefusedFileError(
+        "which column is the reward cannot be told: none differs between the responses of a prompt; name it by "
+        f"--reward; {listed}"
+    )
+
+
+def _contradiction(groups: Sequence[Sequence[Row]], names: Sequence[str]) -> str:
+    """Say where the sum of columns cannot be what the advantages were made of; empty where it may be it everywhere.
+
+    In a group the larger reward has the larger advantage. Where some advantages differ, some rewards do.
+    """
+    without_rewards = ""
+    has_signal = False
+    for group in groups:
+        pairs = [(_sum(row, names, {}), row.advantage) for row in group]
+        ordered = sorted((reward, gain) for reward, gain in pairs if reward is not None and gain is not None)
+        if not ordered:
+            continue
+        (lowest, _), (highest, _) = ordered[0], ordered[-1]
+        advantages = [gain for _, gain in ordered]
+        spread = max(advantages) - min(advantages)
+        if highest - lowest > _SAME_REWARD * max(abs(lowest), abs(highest)):
+            has_signal = True
+            if not spread or any(later < earlier - _NO_ADVANTAGE for earlier, later in pairwise(advantages)):
+                return group[0].source
+        elif spread > _NO_ADVANTAGE:
+            without_rewards = without_rewards or group[0].source
+    return "" if has_signal else without_rewards
 
 
 def _about_rewards(names: Sequence[str], found: Mapping[str, bool]) -> str:
@@ -119,11 +156,15 @@ def _about_rewards(names: Sequence[str], found: Mapping[str, bool]) -> str:
     return text + (f"; other columns of numbers, taken for no rewards: {', '.join(others)}" if others else "")
 
 
+def _sum(row: Row, names: Sequence[str], weights: Mapping[str, float]) -> float | None:
+    """Add columns up as TRL does: a weight is 1 by default, and a column without a value adds nothing."""
+    known = [weights.get(name, 1.0) * row.components[name] for name in names if name in row.components]
+    return sum(known) if known else None
+
+
 def _graded(row: Row, names: Sequence[str], options: Options) -> Row:
-    """The row with its reward, as TRL adds it up: a function that says nothing adds nothing; if all do, none."""
-    known = {name: value for name in names if (value := row.components.get(name)) is not None}
-    reward = sum(options.rewards.get(name, 1.0) * value for name, value in known.items()) if known else None
-    return replace(row, reward=reward, components={printable(name): value for name, value in known.items()})
+    components = {printable(name): row.components[name] for name in names if name in row.components}
+    return replace(row, reward=_sum(row, names, options.rewards), components=components)
 
 
 def _rows(records: Sequence[dict[str, Any]], names: Sequence[str], path: Path, options: Options) -> list[Row]:
@@ -166,20 +207,6 @@ def _groups(keys: Sequence[str], path: Path, options: Options) -> list[int]:
             f"{size}; give num_generations by --group-size"
         )
     return [index // size for index in range(len(keys))]
-
-
-def _agree(rows: Sequence[Row], names: Sequence[str]) -> None:
-    """Refuse sums of columns that do not order the responses of a group as their advantages do."""
-    for _, group in groupby(rows, key=lambda row: row.group_key):
-        pairs = [(row.reward, row.advantage) for row in group if row.reward is not None and row.advantage is not None]
-        ordered = sorted(pairs)
-        advantages = [advantage for _, advantage in ordered]
-        differ = len({reward for reward, _ in pairs}) > 1
-        if differ and any(later < earlier - _NO_ADVANTAGE for earlier, later in pairwise(advantages)):
-            raise RefusedFileError(
-                f"{rows[0].source}: the sum of the columns {', '.join(map(printable, names))} does not go with the "
-                "logged advantages; name the rewards and their weights by --reward NAME=WEIGHT"
-            )
 
 
 def _holes(rows: Sequence[Row], steps: Collection[int], options: Options) -> list[Hole]:

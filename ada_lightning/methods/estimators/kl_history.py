@@ -77,8 +77,8 @@ class KlHistory(CountingEstimator):
             ``max_tokens`` below 1, or a history file that cannot be used; all in one message.
 
     Source:
-        SPO, arXiv:2509.13232; values and the beginning of the authors' code, ``verl-project/verl-recipe``
-        ``spo/spo_ray_trainer.py`` and ``spo/train.sh`` at 48ea0a7. The paper begins with ``N c / n`` and
+        SPO, arXiv:2509.13232; values and the beginning of the authors' code, verl-project/verl-recipe at 48ea0a7:
+        ``spo/spo_ray_trainer.py`` and ``spo/train.sh``. The paper begins with ``N c / n`` and
         ``N (n - c) / n``.
 
     Example:

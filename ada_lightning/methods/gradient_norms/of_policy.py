@@ -23,7 +23,8 @@ class PolicyGradientNorm(GradientNorm, ABC):
         ValueError: ``max_tokens`` below 1.
 
     Source:
-        GVM, arXiv:2505.02391, Algorithm 2; authors' code ``stage_2_calc_acceptRates_grads.py`` at d640a75.
+        GVM, arXiv:2505.02391, Algorithm 2; RLHFlow/GVM at d640a75,
+        ``em/stage_2_calc_acceptRates_grads.py``.
     """
 
     def __init__(self, *, max_tokens: int = 1024) -> None:

@@ -28,8 +28,8 @@ class PilotCommitSampler(PilotSampler):
     and keep what passed too much for up to four later steps. Here a step trains on what passed, on-policy.
 
     Source:
-        Kim et al., arXiv:2605.26606; authors' code ``recipe/pc/pc_ray_trainer.py`` (``filter_batch``, whose thresholds
-        are inclusive) and ``train_scripts/pc_qwen3-4b_p16c48.sh`` at 8ca7605.
+        Kim et al., arXiv:2605.26606; databricks/pilot-commit at 8ca7605: ``recipe/pc/pc_ray_trainer.py``
+        (``filter_batch``, whose thresholds are inclusive) and ``train_scripts/pc_qwen3-4b_p16c48.sh``.
 
     Example:
         >>> sampler = PilotCommitSampler(num_pilot=4, num_commit=12, min_rate=0.125, max_rate=0.75, group_size=16)

@@ -32,8 +32,9 @@ class VipSampler(TokenDividingSampler):
     With ``by_tokens`` it goes to the largest decrease per token: ``n ~ sqrt(a / length)``, in DUET (arXiv:2605.08441).
 
     Source:
-        The paper. Its public code, ``bernoulli_allocation.py`` at 0c17c79e, adds a term for hard prompts, drops prompts
-        with few responses, and rounds by ``a (n+3) / (n+4)^2`` for both advantages. None of that is here.
+        The paper. Its public code, HieuNT91/VIP at 0c17c79e (``src/vip/allocation/bernoulli_allocation.py``), adds a
+        term for hard prompts, drops prompts with few responses, and rounds by ``a (n+3) / (n+4)^2`` for both
+        advantages. None of that is here.
 
     Example:
         >>> from ada_lightning.methods.sampling.gradient_variance import RlooVariance

@@ -82,8 +82,8 @@ class DivergencePolicyLoss(PolicyGradientLoss):
 
     Source:
         ``dppo_tv`` and ``dppo_kl`` in verl: 0.15 for total variation, 0.05 for KL. The cap is ``clip_ratio_c``, which
-        the configurations of verl (1dda039) and of the authors' Stable-RL (c6af1d1) always set to 3, so that 20 and 10,
-        to which their code falls back, never hold; verl's example script sets 10000.
+        the configurations of verl (1dda039) and of the authors' sail-sg/Stable-RL (c6af1d1) always set to 3, so that 20
+        and 10, to which their code falls back, never hold; verl's example script sets 10000.
     """
 
     importance: ImportanceCorrection = field(default_factory=TokenTruncation, init=False)

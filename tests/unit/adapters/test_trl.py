@@ -229,10 +229,12 @@ def test_training_goes_on_after_an_interrupt_in_the_middle_of_a_rollout(tmp_path
     cut._sample = interrupted
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
+    cut._grading.metrics["of_the_cut_rollout"] = [1.0]
     again = _noted(cut)
     trainer.rollout_func = cut.rollout
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
     assert again == steps[1:]
+    assert not any("of_the_cut_rollout" in log for log in trainer.state.log_history)
 
 
 def test_responses_of_the_trainers_own_model(tmp_path):
@@ -433,9 +435,7 @@ def test_several_reward_functions_add_up_as_trl_adds_them_up(tmp_path):
         output_dir=str(tmp_path),
     )
     trainer.train()
-    of_rows = [rows[0]] * 4 + [rows[1]] * 4
-    prompts = list(trainer._logs["prompt"])
-    of_rows = [next(row for row in rows if row["prompt"] == prompt) for prompt in prompts]
+    of_rows = [next(row for row in rows if row["prompt"] == prompt) for prompt in trainer._logs["prompt"]]
     found = Grading([length, parity], [1.0, 10.0])(of_rows, [""] * 8, ids)
     logged = zip(*(trainer._logs["rewards"][name] for name in ("length", "parity")), strict=True)
     assert [list(grade.parts.values()) for grade in found] == [[v for v in row if v == v] for row in logged]
@@ -509,8 +509,30 @@ def test_what_trl_offers_reward_functions_is_there_and_reaches_its_logs(tmp_path
 def test_a_function_that_asks_for_what_is_not_there_is_refused_before_anything_is_drawn(asks, row):
     names: dict = {}
     exec(f"def strict(completions, {asks}, log_extra=None, **columns): return []", names)
-    with pytest.raises(ValueError, match=f"strict asks for {asks}; it gets completion_ids, completions"):
+    said = f"strict cannot be called: missing a required argument: '{asks}'. It gets completion_ids, completions"
+    with pytest.raises(ValueError, match=said):
         AdaRollouts("grpo", [{"prompt": "a"} | row], reward=names["strict"], num_prompts=1)
+
+
+def test_a_function_that_has_no_parameter_for_what_it_gets_is_refused_before_anything_is_drawn():
+    def short(prompts, completions, completion_ids):
+        return []
+
+    AdaRollouts("grpo", [{"prompt": "a"}], reward=short, num_prompts=1)
+    with pytest.raises(
+        ValueError, match=r"short cannot be called: .* argument 'level'.*or let the function take \*\*col"
+    ):
+        AdaRollouts("grpo", [{"prompt": "a", "level": 1}], reward=short, num_prompts=1)
+
+
+def test_a_column_that_some_rows_lack_is_none_there():
+    def of_level(level, **columns):
+        return level
+
+    ada = AdaRollouts("grpo", [{"prompt": "a"}, {"prompt": "b", "level": 2.0}], reward=of_level, num_prompts=1)
+    for row, reward in zip(ada.rows.by_id.values(), (None, 2.0), strict=True):
+        (grade,) = Grading(of_level)([row], ["x"], [[1]])
+        assert grade.reward == reward
 
 
 def test_messages_are_answered_by_a_message():
@@ -532,8 +554,9 @@ class Later:
 
 @pytest.mark.parametrize("function", [_later, Later(), partial(Later(), 1), torch.nn.Linear(1, 1), "a name"])
 def test_what_cannot_grade_is_refused(function):
-    with pytest.raises(TypeError, match=r"neither models nor async, not .*: wrap it in a function"):
-        Grading([function])
+    for given in ([function], function):
+        with pytest.raises(TypeError, match=rf"neither models nor async, not {re.escape(repr(function))}: wrap it in"):
+            Grading(given)
 
 
 @pytest.mark.parametrize(("functions", "weights"), [([], None), ([len], [1.0, 2.0])])

@@ -112,7 +112,11 @@ def test_one_response_a_prompt_does_not_tell_what_gave_no_gradient():
     (sentence,) = advice(found)
     assert "Record several responses" in sentence
     assert "cannot tell" in as_html([("log", found)])
-    assert as_json([("log", found)])[0]["figures"]["no_gradient"]["value"] is None
+    (numbers,) = as_json([("log", found)])
+    for name in ("no_gradient", "signal", "lost:ALL_RIGHT", "lost:ALL_WRONG"):
+        assert numbers["figures"][name]["value"] is None
+    assert numbers["rules"][0]["signal"]["value"] is None
+    assert numbers["figures"]["lost:NOT_GRADED"]["value"] == 0.0
     told = audit(log_of(*(replace(one, advantage=0.5) for one in rows)))  # a critic's: the log says that they train
     assert told.figures["no_gradient"].value == 0.0
 

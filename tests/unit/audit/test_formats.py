@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 
 import pandas as pd
 import pytest
+import torch
 
 from ada_lightning.audit.figures import audit
 from ada_lightning.audit.readers.find import READERS, read_logs, tokenizer_of
@@ -171,6 +172,34 @@ def test_a_log_of_trls_whose_reward_cannot_be_told_is_refused(log, tmp_path, col
         read_logs([tmp_path], Options(rewards={"nothing": 1.0}))
 
 
+@pytest.mark.parametrize("numbers", [int, float])
+def test_a_number_that_differs_where_no_advantage_does_is_no_reward_of_trls(log, tmp_path, numbers):
+    rows = [row for row in log.rows if row.step == 0]
+    WRITERS["trl"](rows, tmp_path)
+    lengths = [numbers(n % 7) for n in range(len(rows))]
+    table_of(tmp_path, accuracy=0.0, advantage=0.0, length=lengths)
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert {row.reward for row in read.rows} == {0.0}
+    table_of(tmp_path, other=1.0)
+    with pytest.raises(RefusedFileError, match=r"columns length does not go with.*numbers: accuracy, length, other"):
+        read_logs([tmp_path], Options())
+
+
+def test_sums_that_differ_by_rounding_alone_contradict_no_advantage(log, tmp_path):
+    WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
+    pairs = [(0.1, 0.2), (0.3, 0.0)] * (len(log.rows) // 6)  # 0.1 + 0.2 is not 0.3
+    table_of(tmp_path, accuracy=[a for a, _ in pairs], form=[b for _, b in pairs], advantage=0.0)
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert read.remarks == ["the reward is the sum of accuracy, form"]
+
+
+def test_one_column_that_never_differs_is_no_reward_where_advantages_do(log, tmp_path):
+    WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
+    table_of(tmp_path, accuracy=1.0)
+    with pytest.raises(RefusedFileError, match="columns accuracy does not go with the logged advantages"):
+        read_logs([tmp_path], Options())
+
+
 def test_one_column_that_never_differs_may_be_the_reward(log, tmp_path):
     WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
     table_of(tmp_path, accuracy=0.0, advantage=0.0)
@@ -188,6 +217,25 @@ def test_a_reward_that_is_named_and_not_there_or_not_asked_for_is_refused(log, t
         WRITERS[format](log.rows, tmp_path / format)
         with pytest.raises(RefusedFileError, match="say what the reward is; leave --reward out"):
             read_logs([tmp_path / format], Options(rewards={"accuracy": 1.0}))
+
+
+def test_parts_of_a_reward_of_slimes_are_added_up_by_name(log, tmp_path):
+    WRITERS["slime"](log.rows, tmp_path)
+    with pytest.raises(
+        RefusedFileError, match="--reward accuracy is in no sample; parts of rewards: none: each reward"
+    ):
+        read_logs([tmp_path], Options(rewards={"accuracy": 1.0}))
+    for path in tmp_path.rglob("*.pt"):
+        content = torch.load(path, weights_only=True)
+        for sample in content["samples"]:
+            sample["reward"] = {"accuracy": sample["reward"], "format": 1.0}
+        torch.save(content, path)
+    with pytest.raises(RefusedFileError, match="--reward form is in no sample; parts of rewards: accuracy, format"):
+        read_logs([tmp_path], Options(rewards={"form": 1.0}))
+    with pytest.raises(RefusedFileError, match=r"the reward has parts \(accuracy, format\)"):
+        read_logs([tmp_path], Options())
+    ((_, read),) = read_logs([tmp_path], Options(rewards={"accuracy": 1.0, "format": 0.5}))
+    assert {row.reward for row in read.rows} == {0.5, 1.5}
 
 
 def test_trl_refuses_rewards_that_its_advantages_contradict(log, tmp_path):
