@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ada_lightning.core.records import Grade, Prompt
@@ -56,13 +57,16 @@ class Policy:
                 drawn = row if is_cut else row[: row.index(self.tokenizer.eos_token_id) + 1]
                 yield str(self.tokenizer.decode(drawn, skip_special_tokens=True)), tuple(drawn), is_cut
 
-    def logprob(self, prompt: Prompt, response_ids: Sequence[int]) -> torch.Tensor:
-        """Return the log-probability of a response, summed over its tokens; nats, a scalar."""
-        ids = torch.tensor([[*prompt.prompt_ids, *response_ids]])
+    def logprobs(self, prompt: Prompt, responses: Sequence[tuple[int, ...]]) -> torch.Tensor:
+        """Return the log-probability of each response to a prompt, summed over its tokens; nats, shape ``(G,)``."""
+        rows = [torch.tensor([*prompt.prompt_ids, *response]) for response in responses]
+        ids = pad_sequence(rows, batch_first=True)  # behind a response stands what no token before it sees
+        longest = ids.shape[1] - len(prompt.prompt_ids)
+        is_drawn = torch.arange(longest) < torch.tensor([len(response) for response in responses])[:, None]
         with torch.autocast("cpu", torch.bfloat16):
-            logits = self.model(ids, logits_to_keep=len(response_ids) + 1).logits[0, :-1]
-        targets = ids[0, -len(response_ids) :, None]
-        return logits.float().log_softmax(-1).gather(-1, targets).sum()
+            logits = self.model(ids, logits_to_keep=longest + 1).logits[:, :-1]
+        logprobs = logits.float().log_softmax(-1).gather(-1, ids[:, -longest:, None])[..., 0]
+        return (logprobs * is_drawn).sum(-1)
 
 
 def make_prompts(policy: Policy, number: int, seed: int) -> list[Prompt]:
@@ -112,10 +116,10 @@ def train(num_steps: int, prompts_per_step: int, lr: float, seed: int) -> list[d
         # 4. One update: the sum over kept responses of advantage times log-probability. It is divided by a constant,
         #    prompts times longest response, which no outcome of the sampling changes.
         for group, row in zip(groups, weights, strict=True):
-            for kept, weight in zip(group.kept, row, strict=True):
-                if weight:
-                    logprob = policy.logprob(group.pool.prompt, kept.response.response_ids)
-                    (-weight * logprob / (prompts_per_step * MAX_NEW_TOKENS)).backward()
+            if any(row):  # all-equal rewards have advantages of 0
+                responses = [kept.response.response_ids for kept in group.kept]
+                logprobs = policy.logprobs(group.pool.prompt, responses)
+                (-(torch.tensor(row) @ logprobs) / (prompts_per_step * MAX_NEW_TOKENS)).backward()
         torch.nn.utils.clip_grad_norm_(policy.model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
