@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import DegenerateDataWarning, bootstrap
 
-from ada_lightning.analysis.evaluation.bootstrap import resampled_sums
-
 CONFIDENCE = 0.95
 NUM_RESAMPLES = 2000
 MIN_PROMPTS = 30
@@ -78,7 +76,7 @@ def estimate(
         return {name: Estimate(float(value)) for name, value in zip(figures, point_F, strict=True)}
 
     def statistic(rows: NDArray[np.int64], axis: int) -> Floats:
-        return compute(resampled_sums(values_PC, rows))
+        return compute(_resampled_sums(values_PC, rows))
 
     num_prompts = len(values_PC)
     with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
@@ -97,3 +95,12 @@ def estimate(
         is_known = np.isfinite(low) and np.isfinite(high) and high - low > _ROUNDING * max(1.0, abs(value))
         found[name] = Estimate(float(value), float(low), float(high)) if is_known else Estimate(float(value))
     return found
+
+
+def _resampled_sums(values: Floats, rows: NDArray[np.int64]) -> Floats:
+    """Sums over drawn rows, shape ``(..., rows)``, with one product of matrices. Shape ``(figures, ...)``."""
+    drawn = rows.reshape(-1, rows.shape[-1])
+    cells = drawn + np.arange(len(drawn))[:, None] * len(values)
+    counts = np.bincount(cells.ravel(), minlength=len(drawn) * len(values)).reshape(len(drawn), len(values))
+    sums = counts.astype(float) @ values
+    return np.moveaxis(sums.reshape(*rows.shape[:-1], -1), -1, 0)
