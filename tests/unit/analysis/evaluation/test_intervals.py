@@ -9,6 +9,7 @@ from scipy import stats
 
 from ada_lightning.analysis.evaluation.intervals import MIN_PROMPTS, Estimate, estimate_means
 from research.audit.coverage import EVALUATION, PROMPTS, RESPONSES, evaluation_coverage, lowest
+from research.benchmarks.report import DOCS
 
 SHARE = np.array([[0.0], [1.0]])
 
@@ -100,6 +101,15 @@ def test_the_committed_counts_are_why_this_interval_is_printed():
         assert lowest(rows, interval="as printed", prompts=number) >= 0.93
     assert {row["responses"] for row in rows} == set(RESPONSES)
     assert lowest(rows, interval="BCa bootstrap", prompts=20) < 0.93
+
+
+def test_the_pages_intervals_are_those_of_these_prompts():
+    of_runs, of_walkthrough = ((DOCS / name).read_text() for name in ("runs.md", "walkthrough.md"))
+    none = estimate([0.0] * 20)
+    assert f"20 prompts without a right response have a pass rate of 0.000 [0.000, {none.high:.3f}]" in of_runs
+    third, change = estimate([1.0] * 33 + [0.0] * 67), estimate([1.0] * 2 + [-1.0] * 11 + [0.0] * 87, [[-1.0], [1.0]])
+    for found in (third, change):
+        assert f"[{found.low:.3f}, {found.high:.3f}]" in of_walkthrough
 
 
 def test_missing_figures_are_means_over_the_others_and_one_that_a_set_lacks_has_no_average():
