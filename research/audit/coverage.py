@@ -47,7 +47,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.evaluation:
         content = header("research.audit.coverage --evaluation") | {"rows": evaluation_coverage()}
-        EVALUATION.write_text(json.dumps(content, indent=1) + "\n")
+        EVALUATION.write_text(json.dumps(content) + "\n")
         print(table(), end="")
         return
     population = Population(num_prompts=arguments.prompts)
