@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import DegenerateDataWarning, bootstrap
-
-from ada_lightning.analysis.evaluation.bootstrap import resampled_sums
+from scipy.stats import DegenerateDataWarning, bootstrap, norm
+from scipy.stats import t as student
 
 CONFIDENCE = 0.95
 NUM_RESAMPLES = 2000
@@ -78,7 +78,7 @@ def estimate(
         return {name: Estimate(float(value)) for name, value in zip(figures, point_F, strict=True)}
 
     def statistic(rows: NDArray[np.int64], axis: int) -> Floats:
-        return compute(resampled_sums(values_PC, rows))
+        return compute(_resampled_sums(values_PC, rows))
 
     num_prompts = len(values_PC)
     with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
@@ -88,7 +88,7 @@ def estimate(
             statistic,
             n_resamples=num_resamples,
             batch=max(1, _MAX_CELLS // num_prompts),
-            confidence_level=CONFIDENCE,
+            confidence_level=_level(num_prompts),
             method="BCa" if num_prompts <= MAX_BCA_PROMPTS else "percentile",
             rng=np.random.default_rng(seed),
         ).confidence_interval
@@ -97,3 +97,19 @@ def estimate(
         is_known = np.isfinite(low) and np.isfinite(high) and high - low > _ROUNDING * max(1.0, abs(value))
         found[name] = Estimate(float(value), float(low), float(high)) if is_known else Estimate(float(value))
     return found
+
+
+def _level(num_prompts: int) -> float:
+    """Return the level at which resamples are cut, so that few prompts have Student's quantile (Hesterberg 2015)."""
+    # Resamples also spread less than new prompts would.
+    quantile = math.sqrt(num_prompts / (num_prompts - 1)) * student.ppf((1 + CONFIDENCE) / 2, num_prompts - 1)
+    return float(2 * norm.cdf(quantile) - 1)
+
+
+def _resampled_sums(values: Floats, rows: NDArray[np.int64]) -> Floats:
+    """Sums over drawn rows, shape ``(..., rows)``, with one product of matrices. Shape ``(figures, ...)``."""
+    drawn = rows.reshape(-1, rows.shape[-1])
+    cells = drawn + np.arange(len(drawn))[:, None] * len(values)
+    counts = np.bincount(cells.ravel(), minlength=len(drawn) * len(values)).reshape(len(drawn), len(values))
+    sums = counts.astype(float) @ values
+    return np.moveaxis(sums.reshape(*rows.shape[:-1], -1), -1, 0)

@@ -54,12 +54,12 @@ def evaluate(cfg: DictConfig, overrides: Sequence[str] = ()) -> dict[str, Any] |
                 f"compare={','.join(others)} compares two evaluations and evaluates nothing, so {unread[0]} has no "
                 "effect; leave it out, or give compare one evaluation to compare the new one with"
             )
-        print(write_comparison(found[0], found[1], seed=cfg.bootstrap_seed))
+        print(write_comparison(found[0], found[1]))
         return None
     check_evaluation(cfg, overrides)
     results = Evaluation(cfg).run()
     if found:
-        print(write_comparison(found[0], Path(cfg.run_dir), seed=cfg.bootstrap_seed))
+        print(write_comparison(found[0], Path(cfg.run_dir)))
     return results
 
 
@@ -133,7 +133,7 @@ class Evaluation:
             "left_out": self.left_out,
             "sampling": OmegaConf.to_container(self.cfg.sampling, resolve=True),
         }
-        text, results = write_results(self.folder, plan, about, seed=self.cfg.bootstrap_seed)
+        text, results = write_results(self.folder, plan, about)
         print(f"{text}\nevaluation folder: {self.folder}")
         self._track(results)
         return results

@@ -19,6 +19,7 @@ from typing import Any
 
 from scipy import stats
 
+from research.audit.coverage import table as evaluation_coverage
 from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
@@ -647,6 +648,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "field_newer_prices": NEWER.prices,
     "calculator": calculator,
     "study_coverage": coverage,
+    "evaluation_coverage": evaluation_coverage,
     "real_model": partial(real_model, FIRST.name),
     "real_model_long": partial(real_model, LONG.name),
     "real_model_gpu": partial(real_model, GPU.name),

@@ -20,7 +20,7 @@ def test_the_average_of_a_run_is_exported_and_served(train, tmp_path):
     statement = (run / "objective.txt").read_text().strip()
     assert len(statement) > 100
     assert statement in card
-    assert "on 8 prompts; in brackets 95 % BCa" in card
+    assert "on 8 prompts; in brackets 95 % intervals" in card
     assert "held-out prompts" in card
 
     engine = open_engine(tmp_path / "average", tmp_path)

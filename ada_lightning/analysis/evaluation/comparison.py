@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import permutation_test
 
-from ada_lightning.analysis.evaluation.bootstrap import bootstrap_means
-from ada_lightning.analysis.evaluation.figures import PromptFigures
+from ada_lightning.analysis.evaluation.figures import PromptFigures, widest
+from ada_lightning.analysis.evaluation.intervals import estimate_means
 
 Floats = NDArray[np.float64]
 NUM_FLIPS = 10_000
@@ -24,7 +24,6 @@ def compare(
     second: Mapping[str, PromptFigures],
     *,
     weights: Mapping[str, float | None],
-    seed: int,
 ) -> dict[str, Any]:
     """Compare two evaluations on the prompts that both have, matched by set and prompt id.
 
@@ -35,7 +34,6 @@ def compare(
         first: figures by set of the model compared with.
         second: figures by set of the model in question; differences are second minus first.
         weights: of the sets in the average; None, or a set that is not there, is the number of matched prompts.
-        seed: of bootstrap and sign flips.
 
     Returns:
         As ``comparison.json``: for every set and for their weighted average the figures ``avg``, and ``pass_at_k`` and
@@ -55,7 +53,9 @@ def compare(
     pairs = [_both(first[name].table, second[name].table[shared[name]], columns) for name in names]
     sizes = {name: int(shared[name].sum()) for name in names}
     set_weights = {name: float(weights.get(name) or sizes[name]) for name in names}
-    figures = partial(_figures, columns, pairs, seed=seed)
+    lowest, highest = widest([side[name] for name in names for side in (first, second)], columns)
+    ends = np.stack([lowest - highest, highest - lowest])
+    figures = partial(_figures, columns, pairs, ends)
     return {
         "sets": {
             name: {
@@ -75,7 +75,7 @@ def compare(
 
 
 def _figures(
-    columns: list[str], pairs: list[tuple[Floats, Floats]], *, picked: list[float], seed: int
+    columns: list[str], pairs: list[tuple[Floats, Floats]], ends: Floats, *, picked: list[float]
 ) -> dict[str, Any]:
     """Figures of sets weighted by ``picked``, by column."""
     changes = [after - before for before, after in pairs]
@@ -85,11 +85,9 @@ def _figures(
             "first": float(sides[0][index]),
             "second": float(sides[1][index]),
             "difference": asdict(difference),
-            "p_value": p_value(_contributions([of_set[:, index] for of_set in changes], picked), seed=seed),
+            "p_value": p_value(_contributions([of_set[:, index] for of_set in changes], picked)),
         }
-        for index, (column, difference) in enumerate(
-            zip(columns, bootstrap_means(changes, picked, seed=seed), strict=True)
-        )
+        for index, (column, difference) in enumerate(zip(columns, estimate_means(changes, picked, ends), strict=True))
         if not np.isnan(difference.mean)
     }
 
@@ -108,7 +106,7 @@ def _both(first: pd.DataFrame, second: pd.DataFrame, columns: list[str]) -> tupl
     return np.where(is_missing, np.nan, before), np.where(is_missing, np.nan, after)
 
 
-def p_value(contributions: Floats, *, seed: int) -> float:
+def p_value(contributions: Floats) -> float:
     """Could the difference be chance: two-sided permutation test over the signs of what each prompt adds to it.
 
     Without a true difference the two models are exchangeable on every prompt. Few prompts are counted exactly; of many,
@@ -116,7 +114,6 @@ def p_value(contributions: Floats, *, seed: int) -> float:
 
     Args:
         contributions: what each prompt adds to the difference. Shape ``(prompts,)``.
-        seed: of the drawn patterns.
 
     Returns:
         In (0, 1]; 1 where no prompt differs.
@@ -130,7 +127,7 @@ def p_value(contributions: Floats, *, seed: int) -> float:
         permutation_type="samples",
         n_resamples=NUM_FLIPS,
         batch=1000,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(0),
     )
     return float(found.pvalue)
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ada_lightning.analysis.evaluation.tables import AVERAGE, figures_of_parts
 from ada_lightning.analysis.picture import picture
 
@@ -37,4 +39,5 @@ def _draw(axes: Axes, figures: Mapping[str, Any], figure: str, label: str) -> No
     sizes = sorted(by_k)
     style = "--" if label == AVERAGE else "-"
     axes.plot(sizes, [by_k[k]["mean"] for k in sizes], style, label=label, marker="o", markersize=2.5)
-    axes.fill_between(sizes, [by_k[k]["low"] for k in sizes], [by_k[k]["high"] for k in sizes], alpha=0.15)
+    low, high = (np.array([by_k[k][end] for k in sizes], float) for end in ("low", "high"))  # null is not a number
+    axes.fill_between(sizes, low, high, alpha=0.15)

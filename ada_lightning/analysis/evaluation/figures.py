@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -40,19 +40,23 @@ class PromptFigures:
     columns as :func:`figure_names`. Not a number where a prompt has no such figure: too few graded responses for that
     k, a reward that tells no answers, or for maj@k more than
     :data:`~ada_lightning.analysis.metrics.majority.MAX_RESPONSES` responses."""
+    ends: pd.DataFrame
+    """Lowest and highest value that a figure can have: two rows, columns as of the table. Rewards go from 0 to 1, or
+    as far as those that were seen."""
     num_responses: int
     num_failed: int
     """Responses whose grader failed."""
 
 
 def prompt_figures(
-    responses: pa.Table, *, num_samples: int, positive_threshold: float, failures_count_as_zero: bool
+    responses: pa.Table, *, num_samples: int, max_tokens: int, positive_threshold: float, failures_count_as_zero: bool
 ) -> PromptFigures:
     """Compute avg, pass@k, maj@k, shares of equal groups, length and truncation of every prompt.
 
     Args:
         responses: stored responses with at least :data:`COLUMNS`, by position and sample index.
         num_samples: largest k.
+        max_tokens: of a response, where none that was drawn is longer.
         positive_threshold: a reward above it is a positive.
         failures_count_as_zero: a response whose grader failed through no doing of its own counts as reward 0 without
             an answer; False leaves it out, and figures of its prompt then end at the number of responses that are left.
@@ -68,8 +72,18 @@ def prompt_figures(
         rows.append(_row(draws, num_samples, positive_threshold, has_answers))
     earlier = pd.Series(ids).groupby(ids).cumcount()
     table = pd.DataFrame(rows, columns=figure_names(num_samples), index=pd.MultiIndex.from_arrays([ids, earlier]))
+    ends = pd.DataFrame({name: [0.0, 1.0] for name in table})
+    rewards = [reward for reward in responses["reward"].to_pylist() if reward is not None]
+    ends["avg"] = [min([0.0, *rewards]), max([1.0, *rewards])]
+    ends["response_tokens"] = [0.0, float(max([max_tokens, *responses["num_tokens"].to_pylist()]))]
     num_failed = sum(bool(failure) for failure in responses["failure"].to_pylist())
-    return PromptFigures(table, responses.num_rows, num_failed)
+    return PromptFigures(table, ends, responses.num_rows, num_failed)
+
+
+def widest(figures: Iterable[PromptFigures], columns: Sequence[str]) -> NDArray[np.float64]:
+    """Return the ends that hold for several sets. Shape ``(2, columns)``."""
+    ends = pd.concat([of_set.ends[list(columns)] for of_set in figures])
+    return np.stack([ends.min().to_numpy(), ends.max().to_numpy()])
 
 
 def _row(

@@ -15,16 +15,13 @@ from ada_lightning.analysis.evaluation.tables import comparison_text, powers_of_
 from ada_lightning.run.atomic import write_text
 
 
-def write_results(
-    folder: Path, plan: EvaluationPlan, about: Mapping[str, Any], *, seed: int
-) -> tuple[str, dict[str, Any]]:
+def write_results(folder: Path, plan: EvaluationPlan, about: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Compute the results from the stored responses, and write ``results.json``, ``results.md``, ``pass_at_k.png``.
 
     Args:
         folder: of the evaluation.
         plan: what the responses are read with.
         about: ``name``, ``model``, ``sampling``, ``left_out`` (prompts by set): goes to the results as it is.
-        seed: of the bootstrap.
 
     Returns:
         The Markdown, and the results as in ``results.json``.
@@ -37,7 +34,7 @@ def write_results(
             "grader_failure": plan.grader_failure,
             "weights": dict(plan.weights),
         },
-        **summarise(plan, plan.read(folder), seed=seed),
+        **summarise(plan, plan.read(folder, about["sampling"]["max_new_tokens"])),
     }
     text = results_text(results)
     write_text(folder / "results.md", text)
@@ -46,13 +43,12 @@ def write_results(
     return text, results
 
 
-def write_comparison(first: Path, second: Path, *, seed: int) -> str:
+def write_comparison(first: Path, second: Path) -> str:
     """Compare two evaluations, and write ``comparison-with-<first>.md`` and ``.json`` into the second's folder.
 
     Args:
         first: folder of the evaluation compared with.
         second: folder of the one in question.
-        seed: of bootstrap and permutations.
 
     Returns:
         The Markdown.
@@ -62,12 +58,15 @@ def write_comparison(first: Path, second: Path, *, seed: int) -> str:
     """
     results = [read_results(folder) for folder in (first, second)]
     plans = [read_plan(of_one) for of_one in results]
-    figures = [plan.read(folder) for plan, folder in zip(plans, (first, second), strict=True)]
+    figures = [
+        plan.read(folder, of_one["sampling"]["max_new_tokens"])
+        for plan, folder, of_one in zip(plans, (first, second), results, strict=True)
+    ]
     comparison = {
         "first": first.resolve().name,
         "second": second.resolve().name,
         "unlike": _unlike(results[0], results[1]),
-        **compare(figures[0], figures[1], weights=plans[1].weights, seed=seed),
+        **compare(figures[0], figures[1], weights=plans[1].weights),
     }
     text = comparison_text(comparison)
     stem = f"comparison-with-{comparison['first']}"
@@ -110,7 +109,7 @@ def find_evaluation(name: str, beside: Path) -> Path:
 def flat_figures(results: Mapping[str, Any]) -> dict[str, float]:
     """Metrics for a tracker: ``<set>/<figure>`` and ``average/<figure>``, each with ``_low`` and ``_high``.
 
-    Of the figures over k those at powers of two, and at the largest.
+    Of the figures over k those at powers of two, and at the largest. Of too few prompts there are no bounds.
     """
     shown = {str(k) for k in powers_of_two(results["plan"]["num_samples"])}
     parts = {name: of_set["figures"] for name, of_set in results["sets"].items()}
@@ -121,7 +120,7 @@ def flat_figures(results: Mapping[str, Any]) -> dict[str, float]:
             if "_at_" in name and name.rpartition("_")[2] not in shown:
                 continue
             metrics[f"{part}/{name}"] = estimate["mean"]
-            metrics |= {f"{part}/{name}_{end}": estimate[end] for end in ("low", "high")}
+            metrics |= {f"{part}/{name}_{end}": estimate[end] for end in ("low", "high") if estimate[end] is not None}
     return metrics
 
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.analysis.evaluation.bootstrap import Estimate, bootstrap_means
-from ada_lightning.analysis.evaluation.figures import COLUMNS, PromptFigures, prompt_figures
+from ada_lightning.analysis.evaluation.figures import COLUMNS, PromptFigures, prompt_figures, widest
+from ada_lightning.analysis.evaluation.intervals import Estimate, estimate_means
 from ada_lightning.analysis.offline.response_store import ResponseStore
 
 
@@ -27,8 +27,12 @@ class EvaluationPlan:
     weights: Mapping[str, float | None]
     """By set; None is its number of prompts."""
 
-    def read(self, folder: Path) -> dict[str, PromptFigures]:
+    def read(self, folder: Path, max_tokens: int) -> dict[str, PromptFigures]:
         """Compute the figures of every set from the responses in an evaluation's folder.
+
+        Args:
+            folder: of the evaluation.
+            max_tokens: that a response could have.
 
         Raises:
             ValueError: responses are missing or cannot be read.
@@ -41,6 +45,7 @@ class EvaluationPlan:
             figures[name] = prompt_figures(
                 table,
                 num_samples=self.num_samples,
+                max_tokens=max_tokens,
                 positive_threshold=self.positive_threshold,
                 failures_count_as_zero=self.grader_failure == "as_zero",
             )
@@ -52,31 +57,36 @@ def set_folder(folder: Path, name: str) -> Path:
     return folder / "sets" / name
 
 
-def summarise(plan: EvaluationPlan, figures: Mapping[str, PromptFigures], *, seed: int) -> dict[str, Any]:
+def summarise(plan: EvaluationPlan, figures: Mapping[str, PromptFigures]) -> dict[str, Any]:
     """Estimate every figure of every set and their weighted average.
 
     Returns:
         ``{"sets": {name: {...}}, "average": {...}}`` as in ``results.json``: figures by name, each with mean, low, high
-        and the number of prompts that have it. A figure that some set lacks has no average.
+        (null of too few prompts) and the number of prompts that have it. A figure that some set lacks has no average.
     """
     names = list(figures)
     weights = {
         name: float(len(figures[name].table) if given is None else given) for name, given in plan.weights.items()
     }
-    columns = [f"avg_at_{plan.num_samples}" if column == "avg" else column for column in figures[names[0]].table]
+    of_prompts = [*figures[names[0]].table]
+
+    def estimates(picked: Sequence[str]) -> list[Estimate]:
+        of_sets = [figures[name] for name in picked]
+        values = [of_set.table.to_numpy() for of_set in of_sets]
+        return estimate_means(values, [weights[name] for name in picked], widest(of_sets, of_prompts))
+
+    columns = [f"avg_at_{plan.num_samples}" if column == "avg" else column for column in of_prompts]
     sets = {
         name: {
             "weight": weights[name],
             "num_prompts": len(figures[name].table),
             "num_responses": figures[name].num_responses,
             "num_failed": figures[name].num_failed,
-            "figures": as_json(columns, bootstrap_means([figures[name].table.to_numpy()], [1.0], seed=seed)),
+            "figures": as_json(columns, estimates([name])),
         }
         for name in names
     }
-    values, shares = [figures[name].table.to_numpy() for name in names], [weights[name] for name in names]
-    average = as_json(columns, bootstrap_means(values, shares, seed=seed))
-    return {"sets": sets, "average": {"weights": weights, "figures": average}}
+    return {"sets": sets, "average": {"weights": weights, "figures": as_json(columns, estimates(names))}}
 
 
 def as_json(names: Sequence[str], estimates: Sequence[Estimate]) -> dict[str, dict[str, Any]]:

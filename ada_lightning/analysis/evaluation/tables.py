@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ada_lightning.analysis.evaluation.intervals import MIN_PROMPTS
+
 Json = Mapping[str, Any]
 AVERAGE = "weighted average"
+INTERVALS = f"95 % intervals over prompts, none where a set has fewer than {MIN_PROMPTS}"
 
 
 def results_text(results: Json) -> str:
@@ -18,8 +21,7 @@ def results_text(results: Json) -> str:
         "",
         f"Model: `{results['model']}`. {num_samples} responses per prompt, at most {sampling['max_new_tokens']} "
         f"tokens, temperature {sampling['temperature']}, top-p {sampling['top_p']}, top-k {sampling['top_k']}. "
-        "In brackets: 95 % BCa bootstrap intervals over prompts; one without width says only that all prompts agree, "
-        f"because resamples of equal values cannot differ. {_failures(results)}{_left_out(results)}",
+        f"In brackets: {INTERVALS}. {_failures(results)}{_left_out(results)}",
         "",
     ]
     main = [f"{name}_at_{num_samples}" for name in ("avg", "pass", "maj")]
@@ -44,7 +46,7 @@ def comparison_text(comparison: Json) -> str:
     lines = [
         f"# {comparison['second']} against {comparison['first']}",
         "",
-        "Differences on the same prompts, second minus first; in brackets: 95 % BCa bootstrap intervals over prompts. "
+        f"Differences on the same prompts, second minus first; in brackets: {INTERVALS}. "
         "p: two-sided sign-flip permutation test.",
         "",
         *_unlike(comparison.get("unlike", {})),
@@ -103,8 +105,10 @@ def _cells(figures: Json, columns: Sequence[str]) -> list[str]:
 
 
 def _estimate(name: str, estimate: Json, sign: str = "") -> str:
-    mean, low, high = (_number(name, estimate[part], sign) for part in ("mean", "low", "high"))
-    return f"{mean} [{low}, {high}]"
+    mean = _number(name, estimate["mean"], sign)
+    if estimate["low"] is None:
+        return f"{mean} [-]"
+    return f"{mean} [{_number(name, estimate['low'], sign)}, {_number(name, estimate['high'], sign)}]"
 
 
 def _number(name: str, value: float, sign: str = "") -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ada_lightning import __version__
-from ada_lightning.analysis.evaluation.bootstrap import Estimate
+from ada_lightning.analysis.evaluation.intervals import Estimate
 from ada_lightning.analysis.evaluation.results import read_results
 from ada_lightning.analysis.evaluation.tables import results_text
 from ada_lightning.analysis.export.heldout import HeldoutFigures, heldout_figures
@@ -161,6 +161,8 @@ def _estimate(value: Estimate | float | None) -> str:
     if value is None:
         return ""
     if isinstance(value, Estimate):
+        if value.low is None:
+            return f"{value.mean:.3f} [-]"
         return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]"
     return f"{value:.3f}"
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ada_lightning.analysis.evaluation.bootstrap import Estimate, bootstrap_means
+import numpy as np
+
+from ada_lightning.analysis.evaluation.intervals import Estimate, estimate_means
 from ada_lightning.analysis.export.source import ExportSource
 
 if TYPE_CHECKING:
@@ -30,18 +32,17 @@ class HeldoutFigures:
     """Updates behind the first evaluation's weights."""
 
 
-def heldout_figures(source: ExportSource, *, seed: int = 0) -> HeldoutFigures | None:
+def heldout_figures(source: ExportSource) -> HeldoutFigures | None:
     """Read what the run measured of the exported weights.
 
-    Intervals come from the responses that the run kept (``responses/eval``), over prompts: 95 % BCa bootstrap. Of an
-    average of the weights, and where no responses were kept, there is the figure alone.
+    Intervals come from the responses that the run kept (``responses/eval``), over prompts, as
+    those of an evaluation. Of an average of the weights, and where no responses were kept, there is the figure alone.
 
     Returns:
         None where these weights were not evaluated.
 
     Args:
         source: weights and run.
-        seed: of the resampling.
     """
     run, version = source.run, source.policy_version
     key = run.heldout_key
@@ -55,30 +56,31 @@ def heldout_figures(source: ExportSource, *, seed: int = 0) -> HeldoutFigures | 
     first = min((int(row["step"]) for row in run.rows if key in row), default=version)
     before = next((row[key] for row in run.rows if int(row["step"]) == first and key in row), None)
     means: Mapping[int, pd.Series[float]] = {}
+    lowest, highest = 0.0, 1.0
     if not source.is_average:
-        means = _means_by_prompt(run.folder / "responses" / "eval", {first, version})
+        means, lowest, highest = _means_by_prompt(run.folder / "responses" / "eval", {first, version})
     if version not in means:
         return HeldoutFigures(name, before if first < version else None, measured[version][column], None, first)
-    if first == version or first not in means:
-        (after,) = bootstrap_means([means[version].to_frame().to_numpy()], [1.0], seed=seed)
-        return HeldoutFigures(name, None, after)
-    pair = means[first].to_frame("before").join(means[version].to_frame("after"), how="inner")
-    pair["difference"] = pair["after"] - pair["before"]
-    if pair.empty:  # held-out prompts were others then
-        (after,) = bootstrap_means([means[version].to_frame().to_numpy()], [1.0], seed=seed)
-        return HeldoutFigures(name, None, after)
-    start, end, change = bootstrap_means([pair.to_numpy()], [1.0], seed=seed)
-    return HeldoutFigures(name, start, end, change, first)
+    pair = means[version].to_frame("after")
+    if first < version and first in means:
+        both = means[first].to_frame("before").join(pair, how="inner").assign(change=lambda of: of.after - of.before)
+        if not both.empty:  # otherwise held-out prompts were others then
+            ends = np.array([[lowest, lowest, lowest - highest], [highest, highest, highest - lowest]])
+            start, end, change = estimate_means([both.to_numpy()], [1.0], ends)
+            return HeldoutFigures(name, start, end, change, first)
+    (after,) = estimate_means([pair.to_numpy()], [1.0], np.array([[lowest], [highest]]))
+    return HeldoutFigures(name, None, after)
 
 
-def _means_by_prompt(folder: Path, versions: set[int]) -> Mapping[int, pd.Series[float]]:
-    """Mean reward of each kept prompt, by policy version."""
+def _means_by_prompt(folder: Path, versions: set[int]) -> tuple[Mapping[int, pd.Series[float]], float, float]:
+    """Return mean rewards of kept prompts, by policy version, and between what rewards lie: 0 and 1, or wider."""
     import pandas as pd
 
-    found = {}
+    found, lowest, highest = {}, 0.0, 1.0
     for file in sorted(folder.glob("step_*.parquet")):
         frame = pd.read_parquet(file, columns=["policy_version", "slot", "prompt_id", "reward"])
         version = int(frame["policy_version"].iloc[0])
         if version in versions:
             found[version] = frame.groupby(["slot", "prompt_id"])["reward"].mean()
-    return found
+            lowest, highest = min(lowest, frame["reward"].min()), max(highest, frame["reward"].max())
+    return found, float(lowest), float(highest)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import beta, betabinom, binom
 
 from ada_lightning.audit.advice import advice, best_rule
@@ -21,8 +23,9 @@ from ada_lightning.audit.records import Cause, Log, Order, Row, Sampling
 from ada_lightning.audit.rules import Candidate
 from ada_lightning.audit.sentences import facts, headline
 from ada_lightning.core.stopping import FixedRule
-from research.audit.coverage import coverage
+from research.audit.coverage import FILE, coverage
 from research.audit.synthetic import Population, draw
+from research.benchmarks.report import DOCS
 
 
 def row(group, index, reward, tokens=10, **more):
@@ -213,6 +216,22 @@ def test_an_interval_is_that_of_a_mean_where_nothing_else_is_asked():
     error = 1.96 * values.std(ddof=1) / math.sqrt(400)
     assert found.value == pytest.approx(values.mean())
     assert (found.high - found.low) / 2 == pytest.approx(error, rel=0.1)
+
+
+def test_few_prompts_have_students_quantiles():
+    """Percentiles of resamples would make 0.94 of it: they spread less, and are cut at the normal's."""
+    values = stats.norm.ppf((np.arange(30) + 0.5) / 30)
+    figures = {"mean": lambda sums: sums["x"] / sums["n"]}
+    found = estimate({"x": values, "n": np.ones(30)}, figures, num_resamples=40_000)["mean"]
+    error = stats.t.ppf(0.975, 29) * values.std(ddof=1) / math.sqrt(30)
+    assert (found.high - found.low) / 2 == pytest.approx(error, rel=0.03)
+
+
+def test_the_committed_counts_are_at_least_93_of_100_and_stand_on_the_page():
+    content, page = json.loads(FILE.read_text()), (DOCS / "audit.md").read_text()
+    assert content["lowest"] >= 0.93
+    words = [f"{100 * content[part]:.1f}" for part in ("all", "lowest", "highest")]
+    assert "{} % of all intervals hold the\ntruth, {} to {} % by figure".format(*words) in page
 
 
 def test_the_intervals_hold_the_truth_as_often_as_they_say():

@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 
-from ada_lightning.analysis.evaluation.bootstrap import bootstrap_means
+from ada_lightning.analysis.evaluation.intervals import estimate_means
 from ada_lightning.programs.export import main
 from ada_lightning.run.checkpoints.manifest import write_manifest
 from tests.unit.analysis.export.hub_stand_in import TOKEN, HubStandIn
@@ -25,8 +25,8 @@ SETTINGS = {
     "sampler": {"_target_": "ada_lightning.methods.sampling.BalanceSampler", "k_pos": 2, "note": "a|b `c`"},
     "rollout": {"sampling": {"max_new_tokens": 32}},
 }
-FIRST, LAST = np.array([0.0, 0.25, 0.5, 0.0]), np.array([0.5, 1.0, 0.75, 0.25])
-"""Held-out rates of four prompts."""
+FIRST, LAST = np.array([0.0, 0.25, 0.5, 0.0, 0.25]), np.array([0.5, 1.0, 0.75, 0.25, 0.5])
+"""Held-out rates of five prompts."""
 
 
 @pytest.fixture
@@ -100,15 +100,16 @@ def test_the_card_says_what_was_done_what_was_optimised_and_what_came_out(run, t
     assert head["base_model"] == "some/base-model"
     assert (head["library_name"], head["pipeline_tag"]) == ("transformers", "text-generation")
     (result,) = head["model-index"][0]["results"]
-    assert result["metrics"] == [{"type": "avg@4", "value": 0.625}]
+    assert result["metrics"] == [{"type": "avg@4", "value": 0.6}]
     assert "after 4 steps" in text
     assert "4 updates and 400 generated tokens: the experiment `ada_seq_balance`" in text
     assert f"```text\n{STATEMENT}\n```" in text
-    start, end, change = bootstrap_means([np.stack([FIRST, LAST, LAST - FIRST], axis=1)], [1.0], seed=0)
+    rates, ends = np.stack([FIRST, LAST, LAST - FIRST], axis=1), np.array([[0.0, 0.0, -1.0], [1.0, 1.0, 1.0]])
+    start, end, change = estimate_means([rates], [1.0], ends)
     for label, figure in (("after 0 updates", start), ("these weights", end), ("difference, same prompts", change)):
         assert f"| {label} | {figure.mean:.3f} [{figure.low:.3f}, {figure.high:.3f}] |" in text
     assert change.low < change.mean < change.high
-    assert "on 4 prompts; in brackets 95 % BCa" in text
+    assert "on 5 prompts; in brackets 95 % intervals over prompts, none of fewer than five." in text
     assert "![Learning curves of the run](curves.png)" in text
     assert "| `sampler` | `BalanceSampler(k_pos=2, note=a\\|b 'c')` |" in text
     assert "| `rollout.sampling.max_new_tokens` | `32` |" in text
@@ -116,6 +117,27 @@ def test_the_card_says_what_was_done_what_was_optimised_and_what_came_out(run, t
     assert "- 9 held-out prompts" in text
     assert "```bash\npython train.py +experiment=ada_seq_balance num_steps=4\n```" in text
     assert "max_new_tokens=32))" in text
+
+
+def test_too_few_held_out_prompts_have_no_interval_on_the_card(run, tmp_path):
+    for file in (run / "responses" / "eval").iterdir():
+        frame = pd.read_parquet(file)
+        frame[frame["slot"] < 4].to_parquet(file)
+    main([str(run), "--output", str(tmp_path / "exported")])
+    _, text = card_of(tmp_path / "exported")
+    assert "| these weights | 0.625 [-] |" in text
+    assert "| difference, same prompts | 0.438 [-] |" in text
+
+
+def test_rewards_outside_of_0_and_1_widen_the_ends_of_the_cards_intervals(run, tmp_path):
+    for file in (run / "responses" / "eval").iterdir():
+        pd.read_parquet(file).assign(reward=lambda of: 4 * of["reward"] - 2).to_parquet(file)
+    main([str(run), "--output", str(tmp_path / "exported")])
+    _, text = card_of(tmp_path / "exported")
+    rates, ends = 4 * np.stack([LAST, LAST - FIRST], axis=1) - [2, 0], np.array([[-2.0, -4.0], [2.0, 4.0]])
+    end, change = estimate_means([rates], [1.0], ends)
+    for figure in (end, change):
+        assert f"{figure.mean:.3f} [{figure.low:.3f}, {figure.high:.3f}]" in text
 
 
 def test_an_average_has_its_own_figure_and_an_older_checkpoint_the_steps_before_it(run, tmp_path):
@@ -146,7 +168,7 @@ def test_a_run_that_kept_little_has_a_card_that_says_so(run, tmp_path):
     assert "without an interval" in text
     assert "kept no report of its data" in text
     assert "does not say which command" in text
-    assert "| after 0 updates | 0.188 |" in text
+    assert "| after 0 updates | 0.200 |" in text
 
 
 def test_an_evaluation_of_these_weights_is_shown_and_one_of_others_is_refused(run, tmp_path, capsys, monkeypatch):
