@@ -321,6 +321,12 @@ def test_two_columns_of_one_name_are_refused(tmp_path, ending):
         source(str(path)).check()
 
 
+def test_the_index_that_pandas_writes_into_a_csv_file_is_a_column_like_others(tmp_path):
+    (tmp_path / "a.csv").write_text(",prompt,answer\n0,a,1\n")
+    [prompt] = source(str(tmp_path / "a.csv")).train_prompts()
+    assert prompt.reference == {"answer": "1", "columns": {"Unnamed: 0": "0", "answer": "1"}}
+
+
 def test_a_csv_file_may_begin_with_blank_lines(tmp_path):
     (tmp_path / "a.csv").write_text("\n\nprompt,answer\na,1\n")
     assert contents(source(str(tmp_path / "a.csv")).train_prompts()) == ["a"]
