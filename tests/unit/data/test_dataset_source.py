@@ -103,7 +103,7 @@ def test_text_of_a_csv_file_stays_as_it_stands(tmp_path):
         ("c", "NA"),
     ]
     assert made.reports[0].examples["unusable answer"] == [
-        f"{tmp_path}/a.csv, line 5: column 'answer' must be text or integer or number; found NoneType"
+        f"{tmp_path}/a.csv, line 5: column 'answer' must be text or a number; found nothing"
     ]
 
 
@@ -422,7 +422,7 @@ GOOD = {"prompt": "a", "answer": "b"}
         ([GOOD, "", "[1]"], "line 3: a JSON object with columns is needed; found list"),
         ([{"question": "a", "solution": "b"}], "line 1: no column 'prompt'; columns found: question, solution; set"),
         ([{"prompt": ["a"], "answer": "b"}], "column 'prompt' must be text or a list of messages .*; found list of"),
-        ([{"prompt": "a", "answer": None}], "column 'answer' must be text or integer or number; found NoneType"),
+        ([{"prompt": "a", "answer": None}], "column 'answer' must be text or a number; found nothing"),
         ([{"prompt": " ", "answer": "b"}], "line 1: the prompt is empty"),
         (["{'prompt'", *[GOOD, "[1]"] * 6],
          r"(?s)^7 lines of .*a\.jsonl are no JSON objects:\n  .*line 1: not valid.*line 3: .*line 9: .* and 2 more$"),
