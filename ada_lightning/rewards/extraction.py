@@ -41,8 +41,10 @@ _SPELLINGS = [
 """What is written in several ways, and the one that :data:`_QUANTITY` reads."""
 _BOX = r"\\{1,2}(?:boxed|fbox|framebox)(?![A-Za-z])"
 """Two backslashes stand in texts that were escaped once too often."""
+_BARE_NUMBER = r"[-+]?[0-9]++(?:,[0-9]++)*+(?:\.[0-9]++)?+(?!\s?[/^*]|\\?[A-Za-z])"
+"""A number that nothing continues: of ``\\boxed 3/4`` the 3 alone would be an answer that nobody gave."""
 _BOXED_EVENTS = re.compile(
-    rf"(?P<opens>{_BOX}\s*\{{)|{_BOX}\s+(?P<bare>[-+]?[0-9][0-9,]*(?:\.[0-9]+)?|[A-Za-z](?=[.$\n]|\Z))|\\.|[{{}}]",
+    rf"(?P<opens>{_BOX}\s*\{{)|{_BOX}\s+(?P<bare>{_BARE_NUMBER}|[A-Za-z](?=[.$\n]|\Z))|\\.|[{{}}]",
     re.DOTALL,
 )
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")

@@ -8,7 +8,9 @@ from itertools import islice
 from typing import Any
 
 from ada_lightning.core.records import Prompt, Response
+from ada_lightning.rewards.combined import CombinedReward
 from ada_lightning.rewards.extraction import marks
+from ada_lightning.rewards.format import FormatReward
 from ada_lightning.rewards.user_function import UserFunctionReward
 
 _ANSWER_LINE = "reward.reward.extraction._target_=ada_lightning.rewards.extraction.AnswerLine"
@@ -70,8 +72,9 @@ def equal_rewards(reward: Any, responses: Sequence[Response], where: str) -> str
 
 def _parts(reward: Any) -> Iterator[Any]:
     yield reward
-    for part in getattr(reward, "parts", {}).values():
-        yield from _parts(part)
+    if isinstance(reward, CombinedReward):
+        for part in reward.parts.values():
+            yield from _parts(part)
 
 
 def _unasked(reward: Any, texts: Sequence[str]) -> str:
@@ -106,7 +109,7 @@ def _thinking(reward: Any, is_opened: bool) -> str:
             "reward.reward.thinking=opened, and the prompts do not end with <think>: responses without </think> are "
             "worth 0; reward.reward.thinking=ignore takes them as they are"
         )
-    pattern = getattr(reward, "pattern", "")
+    pattern = reward.pattern if isinstance(reward, FormatReward) else ""
     if is_opened and "<think>" in pattern and not re.search(r"<think>\)[?*]", pattern):
         return (
             f"the chat template opens <think>, and the pattern {pattern!r} asks the response for it; "
