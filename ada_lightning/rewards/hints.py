@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
 from ada_lightning.core.records import Prompt, Response
-from ada_lightning.rewards.combined import CombinedReward
+from ada_lightning.rewards.combined import with_parts
 from ada_lightning.rewards.extraction import marks
 from ada_lightning.rewards.format import FormatReward
 from ada_lightning.rewards.user_function import UserFunctionReward
@@ -35,7 +35,7 @@ def start_lines(reward: Any, prompts: Sequence[Prompt], tokenizer: Any) -> list[
     is_opened = shown.rstrip().endswith("<think>")
     lines = [
         line
-        for part in _parts(reward)
+        for part in with_parts(reward)
         for line in (_unasked(part, [*texts, shown.lower()]), _thinking(part, is_opened))
         if line
     ]
@@ -54,7 +54,7 @@ def equal_rewards(reward: Any, responses: Sequence[Response], where: str) -> str
     if len(responses) < _MIN_REWARDS or len(values) != 1:
         return ""
     num_truncated = sum(response.is_truncated for response in responses)
-    parts = list(_parts(reward))
+    parts = list(with_parts(reward))
     tells_answers = any(hasattr(part, "extraction") for part in parts)
     has_none = tells_answers and all(response.answer is None for response in responses)
     causes = [
@@ -68,13 +68,6 @@ def equal_rewards(reward: Any, responses: Sequence[Response], where: str) -> str
         "whether responses state the answer where the reward looks for it, and whether the prompts are far too hard or "
         f"too easy (docs/rewards.md){f': {found}' if found else ''}"
     )
-
-
-def _parts(reward: Any) -> Iterator[Any]:
-    yield reward
-    if isinstance(reward, CombinedReward):
-        for part in reward.parts.values():
-            yield from _parts(part)
 
 
 def _unasked(reward: Any, texts: Sequence[str]) -> str:

@@ -76,7 +76,9 @@ def test_a_rows_own_arguments_reach_the_template_and_those_that_it_does_not_read
     tokenizer.chat_template = THINKING
     data = RolloutDataModule(source=made, prompts_per_step=1)
     data.encode_prompts(tokenizer)
-    assert data.report.notes == ["'other' of chat_template_kwargs (1 prompts) is not read by data.format"]
+    assert data.report.notes == [
+        "1 prompts set 'other' in chat_template_kwargs, and the chat template does not read it"
+    ]
     with pytest.raises(ValueError, match="'chat_template_kwargs' must be an object; found 'thinking'"):
         source(jsonl(tmp_path / "a.jsonl", [rows[0] | {"chat_template_kwargs": "thinking"}])).check()
     with pytest.raises(ValueError, match="sets 'tokenize', which is no variable"):

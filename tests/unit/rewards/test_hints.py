@@ -8,6 +8,7 @@ import pytest
 
 from ada_lightning.core.records import Prompt, Response
 from ada_lightning.rewards.by_task import TaskReward
+from ada_lightning.rewards.combined import with_parts
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import AnswerLine, FirstOf, LastBoxed, LastNumber, TaggedAnswer
 from ada_lightning.rewards.format import FormatReward
@@ -96,6 +97,7 @@ class OwnReward:
 
 def test_attributes_of_a_reward_of_ones_own_are_not_taken_for_those_of_the_package():
     assert said(OwnReward(), "6 + 6", shown="<think>") == []
+    assert len(list(with_parts(OwnReward()))) == 1
     assert "all 16 rewards" in equal_rewards(OwnReward(), EQUAL, "of the preview")
 
 
