@@ -19,7 +19,7 @@ NUM_ROWS = 100
 TEMPLATE_ARGUMENTS = "chat_template_kwargs"
 """Column of TRL's layouts with what the chat template is given for that row alone."""
 CHOICES = ("choices", "options", "endings")
-BESIDE_THE_PROMPT = (*CHOICES, "context", "passage", "input", "tools", "image", "images")
+BESIDE_THE_PROMPT = frozenset((*CHOICES, "context", "passage", "input", "tools", "image", "images"))
 """Columns that people would show to the model with the prompt."""
 
 LAYOUT_COLUMNS = (

@@ -20,6 +20,10 @@ ID_TAG = "jsonl"
 """First part of every hash: histories of runs on JSON lines are keyed by it, whatever file the prompts move to."""
 
 
+_NO_ARGUMENTS: Mapping[str, Any] = {}
+"""One for all prompts without: garbage collection looks at each object of a long list."""
+
+
 class UnusableRowError(ValueError):
     """A row that is no prompt. ``reason`` is what it is counted as."""
 
@@ -165,10 +169,10 @@ class PromptBuilder:
             raise UnusableRowError("unusable answer", f"column {self.layout.answer!r} {error}") from error
         return with_choices(text, choices), label
 
-    def _template_arguments(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+    def _template_arguments(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the row's own arguments of the chat template; a table fills those that it lacks with None."""
         if not (given := columns.get(TEMPLATE_ARGUMENTS)):
-            return {}
+            return _NO_ARGUMENTS
         found = parsed_json(given) if isinstance(given, str) else given
         if not isinstance(found, Mapping):
             raise UnusableRowError("empty", f"column {TEMPLATE_ARGUMENTS!r} must be an object; found {given!r:.80}")
@@ -184,8 +188,8 @@ class PromptBuilder:
                 "a text holds the markup of a chat template, and the template puts its own around it; data/format="
                 "plain leaves it alone, data.source.prompt_pattern takes the question out of it"
             )
-        for name in BESIDE_THE_PROMPT:
-            if not (value := columns.get(name)) or name in (
+        for name in BESIDE_THE_PROMPT.intersection(columns):
+            if not (value := columns[name]) or name in (
                 self.layout.prompt,
                 self.layout.answer,
                 self.choices_column,
