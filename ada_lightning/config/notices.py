@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -12,6 +13,7 @@ from ada_lightning.config.setup import Setup
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.methods.estimators import SimilarPrompts
 from ada_lightning.parallel.environment import is_first_process
+from ada_lightning.rewards.combined import with_parts
 from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.user_function import UserFunctionReward
 from ada_lightning.run.doctor import about_percentages
@@ -65,15 +67,12 @@ def _length_notices(run: Setup) -> Iterator[str]:
 
 def _percentage_notices(reward: Any) -> Iterator[str]:
     """Reward functions that call math-verify judge percentages otherwise than where Hydra is not installed."""
-    for part in getattr(reward, "parts", {}).values():
-        yield from _percentage_notices(part)
-    if isinstance(reward, UserFunctionReward) and (note := about_percentages()):
-        try:
-            is_called = reward.function.mentions("math_verify")
-        except ValueError:  # it cannot be imported, which the check says
-            is_called = False
-        if is_called:
-            yield f"{reward.function.path} calls math-verify: {note}"
+    if not (note := about_percentages()):
+        return
+    for part in with_parts(reward):
+        with suppress(ValueError):  # a function that cannot be imported, which the check says
+            if isinstance(part, UserFunctionReward) and part.function.mentions("math_verify"):
+                yield f"{part.function.path} calls math-verify: {note}"
 
 
 def _memory_notices(run: Setup) -> Iterator[str]:

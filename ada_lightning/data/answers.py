@@ -56,7 +56,7 @@ def read_answer(columns: Mapping[str, Any], name: str, changes: set[str], *, nee
         return _number(value, is_stored=is_stored)
     if not needs_answer or isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise UnusableAnswerError(f"must be text or integer or number; found {_described(value, name)}")
+    raise UnusableAnswerError(f"must be text or a number; found {_described(value, name)}")
 
 
 def identity(answer: Any) -> Any:
@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
 
 def _number(value: float, *, is_stored: bool) -> int | float:
     if not math.isfinite(value):
-        raise UnusableAnswerError(f"must be text or integer or number; found {'NaN' if value != value else value}")
+        raise UnusableAnswerError(f"must be text or a number; found {'NaN' if value != value else value}")
     if value.is_integer() and abs(value) >= _EXACT:
         raise UnusableAnswerError(
             f"holds {value!r}, a float where not every whole number is one, so that digits may be lost; store large "
@@ -128,7 +128,7 @@ _KINDS = {bool: "a truth value", list: "a list", dict: "an object"}
 
 
 def _described(value: Any, name: str) -> str:
-    kind = type(value).__name__
+    kind = "nothing" if value is None else type(value).__name__
     if isinstance(value, list):
         return (
             f"{kind} of {len(value)}; if one of them is the answer, name it with data.source.answer_column={name}.0 or "

@@ -9,6 +9,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+"""Types whose values travel as they are; what inherits from them is looked at."""
+
 
 class StoredJson(str):
     """A value of an Arrow column of JSON, as the text that is stored.
@@ -92,9 +95,11 @@ def as_json_like(value: Any) -> Any:
         >>> as_json_like({"day": datetime.date(2025, 1, 31), "score": decimal.Decimal("0.50")})
         {'day': '2025-01-31', 'score': '0.50'}
     """
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, StoredJson):
         return value.value()
-    if value is None or isinstance(value, (str, bool, int)) or type(value) is float:
+    if isinstance(value, (str, int)):
         return value
     if isinstance(value, Mapping):
         return {str(key): as_json_like(item) for key, item in value.items()}

@@ -162,7 +162,9 @@ class RolloutDataModule(LightningDataModule):
             self.report.notes.append(note)
         both = (("train", listed), ("heldout", self.source.heldout_prompts()))
         for name, count in encoder.unread_arguments([prompt for _, prompts in both for prompt in prompts]).items():
-            self.report.notes.append(f"{name!r} of {TEMPLATE_ARGUMENTS} ({count} prompts) is not read by data.format")
+            self.report.notes.append(
+                f"{count} prompts set {name!r} in {TEMPLATE_ARGUMENTS}, and the chat template does not read it"
+            )
         for split, prompts in both:
             try:
                 encoded = encoder.encode(prompts)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import has_column, lookup
 from ada_lightning.data.layouts import LAYOUT_COLUMNS, NUM_ROWS, Layout, detect_answer, detect_layout, filled
+from ada_lightning.data.messages import may_hold_answer
 from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
 from ada_lightning.data.prompts import SLOT, same_text, stable_hash
 from ada_lightning.data.reading import RowReader
@@ -209,14 +210,16 @@ class DatasetSource:
         return PromptBuilder(self._checked_layout(reader, head), **self._building), chain(head, rows)
 
     def _read(self, reader: RowReader) -> list[Prompt]:
-        by_text: dict[Any, Prompt] = {}
+        by_text: dict[Any, Prompt] = {}  # what the template is given for one row alone makes it another prompt
         num_conflicts, (builder, rows) = 0, self._opened(reader)
         report = ReadingReport(reader.origin, _in_words(builder.layout, self.choices_column))
         for where, columns in rows:
             report.num_read += 1
             if (prompt := self._prompt(builder, columns, where, report)) is None:
                 continue
-            earlier = by_text.setdefault(same_text(prompt), prompt)
+            text = same_text(prompt)
+            key = (text, repr(prompt.template_arguments)) if prompt.template_arguments else text
+            earlier = by_text.setdefault(key, prompt)
             if earlier is not prompt:
                 report.drop("duplicates")
                 num_conflicts += earlier.reference.get("answer") != prompt.reference.get("answer")
@@ -305,10 +308,7 @@ class DatasetSource:
         for name in self.keep_columns or ():
             if name not in columns:
                 raise ValueError(f"{where}: no column {name!r} of data.source.keep_columns; {_listed(columns)}")
-        value = lookup(columns, layout.prompt)
-        last = value[-1] if isinstance(value, list) and value else None
-        ends_with_answer = isinstance(last, Mapping) and last.get("role") == "assistant"
-        if layout.answer is None and self.needs_answer and not ends_with_answer:
+        if layout.answer is None and self.needs_answer and not may_hold_answer(lookup(columns, layout.prompt)):
             raise ValueError(
                 f"{where}: no column looks like an answer; {_listed(columns)}; set data.source.answer_column, or "
                 "needs_answer=false for a reward that needs none"

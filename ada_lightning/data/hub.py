@@ -136,8 +136,9 @@ def _explained(what: str, path: str, error: Exception) -> str:
         return f"{message}; set data.source.split (or heldout_split)"
     if "BuilderConfig" in str(error) or "Config name is missing" in str(error):
         return f"{message}; set data.source.name to one of its configurations"
-    if is_local:
-        kinds = Counter(kind for file in Path(path).rglob("*") if (kind := kind_of_file(file)) in SUFFIXES)
-        kind = kinds.most_common(1)[0][0] if kinds else ".jsonl"
-        return f"{message}. A glob (data.source.path={path}/*{kind}) reads files one by one and names the row"
+    globs = Counter(
+        f"{file.parent}/*{kind}*" for file in Path(path).rglob("*") if (kind := kind_of_file(file)) in SUFFIXES
+    )
+    for files, _ in globs.most_common(1):
+        return f"{message}. A glob (data.source.path={files}) reads files one by one and names the row"
     return message

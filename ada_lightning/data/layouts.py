@@ -16,14 +16,16 @@ _ANSWERS = ("answer", "ground_truth", "final_answer", "expected_answer", "soluti
 NUM_ROWS = 100
 """Rows that a layout is recognised by: the first may leave columns empty."""
 
-_TELLING = (*_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages")
-"""Every column that a layout is recognised by."""
 TEMPLATE_ARGUMENTS = "chat_template_kwargs"
 """Column of TRL's layouts with what the chat template is given for that row alone."""
-BESIDE_THE_PROMPT = ("choices", "options", "endings", "context", "passage", "input", "tools", "image", "images")
+CHOICES = ("choices", "options", "endings")
+BESIDE_THE_PROMPT = frozenset((*CHOICES, "context", "passage", "input", "tools", "image", "images"))
 """Columns that people would show to the model with the prompt."""
 
-LAYOUT_COLUMNS = (*_TELLING, TEMPLATE_ARGUMENTS, *BESIDE_THE_PROMPT)
+LAYOUT_COLUMNS = (
+    *(*_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages"),
+    *(TEMPLATE_ARGUMENTS, *BESIDE_THE_PROMPT),
+)
 """Every column that is looked at, whatever rewards are given."""
 
 
@@ -41,7 +43,7 @@ class Layout:
 
 
 def filled(first: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a row whose empty columns, of those that a layout is recognised by, are filled with the next rows' values.
+    """Return a row whose empty and missing columns are filled with the next rows' values.
 
     A layout is one for all rows: ``{"answer": null, "solution": "..."}`` on top of a file does not mean that answers
     are in ``solution``, nor does a first row without the key.
@@ -52,12 +54,9 @@ def filled(first: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[
     """
     columns = dict(first)
     for row in rows:
-        for name in _TELLING:
-            value = row.get(name)
-            if value is not None and (columns.get(name) is None or _is_less(columns, row, name)):
+        for name, value in row.items():
+            if columns.get(name) is None or _is_less(columns, row, name):
                 columns[name] = value
-            elif name in row:
-                columns.setdefault(name, None)
     return columns
 
 

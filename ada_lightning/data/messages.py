@@ -37,15 +37,22 @@ def read_turns(value: Any, changes: set[str] | None = None) -> list[dict[str, st
         value = found
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
-    messages = [item.value() if isinstance(item, StoredJson) else item for item in value] if _is_list(value) else value
-    if _is_message(messages):
-        messages = [messages]
-    if not _is_list(messages) or not messages or not all(_is_message(item) for item in messages):
-        inside = "" if not _is_list(messages) else f" of {type(messages[0]).__name__}" if messages else " without items"
-        raise ValueError(
-            f"must be text or a list of messages with role and content; found {type(messages).__name__}{inside}"
-        )
+    messages = value if isinstance(value, list) else [value]
+    messages = [item.value() if isinstance(item, StoredJson) else item for item in messages]
+    if not messages or not all(map(_is_message, messages)):
+        found = type(value).__name__
+        if isinstance(value, list):
+            found += f" of {type(messages[0]).__name__}" if messages else " without items"
+        raise ValueError(f"must be text or a list of messages with role and content; found {found}")
     return [{"role": message["role"], "content": _content(message, changes)} for message in messages]
+
+
+def may_hold_answer(prompt: Any) -> bool:
+    """Whether a prompt ends with a turn of the assistant, or cannot be read, which is said with the row."""
+    try:
+        return read_turns(prompt)[-1]["role"] == "assistant"
+    except ValueError:
+        return True
 
 
 def _messages_in(text: str) -> Any:
@@ -53,15 +60,11 @@ def _messages_in(text: str) -> Any:
     if "role" not in text or text.lstrip()[:1] not in ("[", "{"):
         return None
     found = parsed_json(text)
-    if _is_message(found) or (_is_list(found) and found and all(map(_is_message, found))):
+    if found and all(map(_is_message, found if isinstance(found, list) else [found])):
         return found
     if _OF_PYTHON.match(text):
         raise ValueError("holds messages as Python prints them, which is no JSON; write them with json.dumps")
     return None
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
 
 
 def _is_message(item: Any) -> bool:
@@ -71,21 +74,28 @@ def _is_message(item: Any) -> bool:
 def _content(message: Mapping[str, Any], changes: set[str]) -> str:
     if message.get("tool_calls"):
         raise ValueError("has a message that calls tools, which are not supported")
-    if others := [str(key) for key in message if key not in ("role", "content") and message[key]]:
+    if len(message) > 2 and (others := [str(key) for key in message.keys() - {"role", "content"} if message[key]]):
         changes.add(f"keys of messages beside role and content are left out: {', '.join(sorted(others))}")
     content = message["content"]
     if isinstance(content, str):
-        parts = parsed_json(content) if content.lstrip().startswith("[") and '"type"' in content else None
-        if not _is_list(parts) or not parts or not all(isinstance(part, Mapping) and "type" in part for part in parts):
+        if (parts := _parts_in(content)) is None:
             return _stored_text(content)
         if not isinstance(content, StoredJson):
             changes.add("content in parts stored as JSON text is read as parts")
         content = parts
-    if not _is_list(content):
+    if not isinstance(content, list):
         raise ValueError(f"has a message whose content is not text but {type(content).__name__}")
     if len(content) > 1:
         changes.add("content in parts is joined")
     return "".join(_text_of(part) for part in content)
+
+
+def _parts_in(content: str) -> list[Any] | None:
+    """Return the parts that a text is; None where it is a text like any other."""
+    if content.lstrip()[:1] != "[" or '"type"' not in content:
+        return None
+    parts = parsed_json(content)
+    return parts if parts and all(isinstance(part, Mapping) and "type" in part for part in parts) else None
 
 
 def _stored_text(content: str) -> str:

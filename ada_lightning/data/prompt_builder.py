@@ -12,12 +12,16 @@ from ada_lightning.data.answers import UnusableAnswerError, identity, read_answe
 from ada_lightning.data.choices import label_of, read_choices, with_choices
 from ada_lightning.data.columns import as_json_like, has_column, lookup, parsed_json
 from ada_lightning.data.formats import NOT_FOR_TEMPLATES
-from ada_lightning.data.layouts import BESIDE_THE_PROMPT, TEMPLATE_ARGUMENTS, Layout
+from ada_lightning.data.layouts import BESIDE_THE_PROMPT, CHOICES, TEMPLATE_ARGUMENTS, Layout
 from ada_lightning.data.messages import read_turns
 from ada_lightning.data.prompts import SLOT, stable_hash
 
 ID_TAG = "jsonl"
 """First part of every hash: histories of runs on JSON lines are keyed by it, whatever file the prompts move to."""
+
+
+_NO_ARGUMENTS: Mapping[str, Any] = {}
+"""One for all prompts without: garbage collection looks at each object of a long list."""
 
 
 class UnusableRowError(ValueError):
@@ -165,16 +169,14 @@ class PromptBuilder:
             raise UnusableRowError("unusable answer", f"column {self.layout.answer!r} {error}") from error
         return with_choices(text, choices), label
 
-    def _template_arguments(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+    def _template_arguments(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the row's own arguments of the chat template; a table fills those that it lacks with None."""
-        found = columns.get(TEMPLATE_ARGUMENTS)
-        if isinstance(found, str):
-            found = parsed_json(found)
-        if found is None and not columns.get(TEMPLATE_ARGUMENTS):
-            return {}
+        if not (given := columns.get(TEMPLATE_ARGUMENTS)):
+            return _NO_ARGUMENTS
+        found = parsed_json(given) if isinstance(given, str) else given
         if not isinstance(found, Mapping):
-            raise UnusableRowError("empty", f"column {TEMPLATE_ARGUMENTS!r} must be an object; found {found!r}")
-        arguments = {name: as_json_like(value) for name, value in found.items() if value is not None}
+            raise UnusableRowError("empty", f"column {TEMPLATE_ARGUMENTS!r} must be an object; found {given!r:.80}")
+        arguments = {name: as_json_like(found[name]) for name in sorted(found) if found[name] is not None}
         if taken := [name for name in arguments if name in NOT_FOR_TEMPLATES]:
             raise UnusableRowError("empty", f"column {TEMPLATE_ARGUMENTS!r} sets {taken[0]!r}, which is no variable")
         return arguments
@@ -186,14 +188,17 @@ class PromptBuilder:
                 "a text holds the markup of a chat template, and the template puts its own around it; data/format="
                 "plain leaves it alone, data.source.prompt_pattern takes the question out of it"
             )
-        for name in BESIDE_THE_PROMPT:
-            if name not in columns or name in (self.layout.prompt, self.layout.answer):
+        for name in BESIDE_THE_PROMPT.intersection(columns):
+            if not (value := columns[name]) or name in (
+                self.layout.prompt,
+                self.layout.answer,
+                self.choices_column,
+            ):
                 continue
-            value = columns[name]
             inside = value.get("text") if isinstance(value, Mapping) else value  # ARC has texts and labels
             texts = inside if isinstance(inside, list) else [inside]
-            if value and not all(isinstance(item, str) and item in text for item in texts):
-                way_out = f"; data.source.choices_column={name} does it" if isinstance(inside, list) else ""
+            if not all(isinstance(item, str) and item in text for item in texts):
+                way_out = f"; data.source.choices_column={name} does it" if name in CHOICES else ""
                 self.changes.add(f"column {name!r} is not shown to the model{way_out}")
 
     def _columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,10 +219,13 @@ class PromptBuilder:
 
     def _task(self, columns: Mapping[str, Any]) -> str:
         name = self.layout.task
-        found = lookup(columns, name) if name is not None and has_column(columns, name) else None
-        if name is not None and found is None:
+        if name is None:
+            return self.task
+        found = lookup(columns, name) if has_column(columns, name) else None
+        if found is None:
             self.changes.add(f"column {name!r} is empty: the task is {self.task!r}")
-        return self.task if found is None else str(as_json_like(found))
+            return self.task
+        return str(as_json_like(found))
 
 
 def _found(columns: Mapping[str, Any], name: str, setting: str, reason: str) -> Any:

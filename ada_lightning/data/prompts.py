@@ -11,6 +11,8 @@ from ada_lightning.core.records import Prompt
 
 SLOT = "{prompt}"
 """Where the text goes in a prompt template; other braces mean themselves."""
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
+"""As ``json.dumps``, which would make an encoder for every row."""
 
 
 def chat_messages(content: str, system_prompt: str | None) -> tuple[Mapping[str, str], ...]:
@@ -31,13 +33,12 @@ def stable_hash(*parts: Any) -> str:
         >>> stable_hash("chain_sum", "1 + 1 =", "2")
         '58b1b1285ea86c00'
     """
-    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:16]
+    return hashlib.sha256(_to_json(parts).encode()).hexdigest()[:16]
 
 
 def same_text(prompt: Prompt) -> tuple[tuple[str, str], ...]:
-    """Return a key that two prompts share when the model is asked the same."""
-    text = tuple((message["role"], message["content"]) for message in prompt.messages)
-    return (*text, ("", json.dumps(prompt.template_arguments, sort_keys=True))) if prompt.template_arguments else text
+    """Return a key that two prompts share when the model is asked the same, whatever their template arguments."""
+    return tuple([(message["role"], message["content"]) for message in prompt.messages])
 
 
 def place_of(source: object, prompt_id: str) -> str:

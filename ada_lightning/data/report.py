@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.core.kinds import by_kind, kind_of
+from ada_lightning.core.kinds import kind_of
 from ada_lightning.core.records import Prompt
 
 _MAX_EXAMPLES = 5
@@ -72,10 +72,7 @@ class ReadingReport:
             "dropped": dict(self.dropped),
             "kept": self.num_kept,
             "examples": {reason: found for reason, found in self.examples.items() if found},
-            "kinds": {
-                reason: [{"count": kind.count, "example": kind.example} for kind in found.values()]
-                for reason, found in self.kinds.items()
-            },
+            "kinds": _as_lists(self.kinds),
             "changed": {what: {"count": kind.count, "first": kind.example} for what, kind in self.changes.items()},
             "notes": list(self.notes),
         }
@@ -87,7 +84,7 @@ class ReadingReport:
         return [
             f"data: {self.origin}{layout}",
             f"  read {self.num_read}{counts}  kept {self.num_kept}",
-            *(line for reason, found in self.kinds.items() for line in _kind_lines(reason, list(found.values()))),
+            *_kind_lines(self.kinds),
             *(f"    {kind.count} prompts: {what} (first: {kind.example})" for what, kind in self.changes.items()),
             *(f"    {note}" for note in self.notes),
         ]
@@ -100,12 +97,18 @@ def _enter(kinds: dict[str, Kind], name: str, example: str) -> None:
         kinds[name] = Kind(1, example)
 
 
-def _kind_lines(reason: str, kinds: Sequence[Kind]) -> list[str]:
-    """A line for each kind, most frequent first."""
-    ordered = sorted(kinds, key=lambda kind: -kind.count)
-    lines = [f"    {reason} {kind.count}, for example {kind.example}" for kind in ordered[:_MAX_KINDS]]
-    if more := ordered[_MAX_KINDS:]:
-        lines.append(f"    {reason} {sum(kind.count for kind in more)} of {len(more)} more kinds")
+def _as_lists(kinds: Mapping[str, Mapping[str, Kind]]) -> dict[str, list[dict[str, Any]]]:
+    return {reason: [asdict(kind) for kind in found.values()] for reason, found in kinds.items()}
+
+
+def _kind_lines(kinds: Mapping[str, Mapping[str, Kind]]) -> list[str]:
+    """A line for each kind of each reason, most frequent first."""
+    lines = []
+    for reason, found in kinds.items():
+        ordered = sorted(found.values(), key=lambda kind: -kind.count)
+        lines += [f"    {reason} {kind.count}, for example {kind.example}" for kind in ordered[:_MAX_KINDS]]
+        if more := ordered[_MAX_KINDS:]:
+            lines.append(f"    {reason} {sum(kind.count for kind in more)} of {len(more)} more kinds")
     return lines
 
 
@@ -142,10 +145,7 @@ class DataReport:
                 "dropped": self._counts(split),
                 "kept": self.kept[split].total(),
                 "kept_by_task": dict(self.kept[split]),
-                "kinds": {
-                    reason: [{"count": kind.count, "example": kind.example} for kind in kinds]
-                    for reason, kinds in self._kinds(split).items()
-                },
+                "kinds": _as_lists(self._kinds(split)),
                 "dropped_prompts": self.dropped[split],
             }
             for split in self.kept
@@ -162,7 +162,7 @@ class DataReport:
             by_task = f" ({', '.join(f'{task} {count}' for task, count in counts.items())})" if len(counts) > 1 else ""
             dropped = "".join(f"  {reason} {count}" for reason, count in self._counts(split).items())
             lines.append(f"prompts {name}: {counts.total()}{by_task}{f'  dropped:{dropped}' if dropped else ''}")
-            lines += [line for reason, kinds in self._kinds(split).items() for line in _kind_lines(reason, kinds)]
+            lines += _kind_lines(self._kinds(split))
         if self.shown != self.kept["train"]:
             size = self.shown.total()
             shares = ", ".join(f"{task} {count} ({count / size:.1%})" for task, count in self.shown.items())
@@ -178,15 +178,10 @@ class DataReport:
     def _counts(self, split: str) -> Counter[str]:
         return Counter(entry["reason"] for entry in self.dropped[split])
 
-    def _kinds(self, split: str) -> dict[str, list[Kind]]:
+    def _kinds(self, split: str) -> dict[str, dict[str, Kind]]:
         """Dropped prompts by reason and by kind of it."""
-        entries: dict[str, list[dict[str, str]]] = {}
+        found: dict[str, dict[str, Kind]] = {}
         for entry in self.dropped[split]:
-            entries.setdefault(entry["reason"], []).append(entry)
-        return {
-            reason: [
-                Kind(count, f"{found[first]['prompt_id']}: {found[first]['detail']}")
-                for count, first in by_kind(entry["detail"] for entry in found)
-            ]
-            for reason, found in entries.items()
-        }
+            kinds = found.setdefault(entry["reason"], {})
+            _enter(kinds, kind_of(entry["detail"]), f"{entry['prompt_id']}: {entry['detail']}")
+        return found

@@ -89,7 +89,8 @@ def read_json(path: Path) -> Iterator[Row]:
 def read_csv(path: Path) -> Iterator[Row]:
     """Yield the rows of a comma-separated (``.tsv``: tab-separated) file whose first line names the columns.
 
-    Every value is text as it stands, so that ``007`` and ``NA`` stay what they are; an empty field is None.
+    Every value is text as it stands, so that ``007`` and ``NA`` stay what they are; an empty field is None. A first
+    column without a name is the index that pandas writes, and is called ``Unnamed: 0`` as pandas does.
 
     Raises:
         ValueError: the file cannot be read or is not UTF-8, a column has no name or the name of another, or a row has
@@ -99,7 +100,8 @@ def read_csv(path: Path) -> Iterator[Row]:
     with _opened(path, newline="") as file:
         reader = csv.reader(file, delimiter="\t" if ".tsv" in path.suffixes else ",", strict=True)
         try:
-            names = next(filter(None, reader), [])  # behind blank lines
+            first, *others = next(filter(None, reader), [""])  # behind blank lines
+            names = [first or "Unnamed: 0", *others]
             if len(set(names)) < len(names) or "" in names:
                 raise ValueError(
                     f"{path}, line {reader.line_num}: every column needs a name of its own; found {', '.join(names)}"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Reward
 from ada_lightning.core.records import Completion, Prompt
 from ada_lightning.rewards.verdict_cache import judged_part
+
+
+def with_parts(reward: Any) -> Iterator[Any]:
+    """Yield a reward and, where it is made of others, those."""
+    yield reward
+    if isinstance(reward, CombinedReward):
+        for part in reward.parts.values():
+            yield from with_parts(part)
 
 
 class CombinedReward:

@@ -46,11 +46,12 @@ _SPELLINGS = [
     )
 ]
 """What is written in several ways, and the one that :data:`_QUANTITY` reads."""
+_BARE_NUMBER = r"[-+]?[0-9]++(?:,[0-9]++)*+(?:\.[0-9]++)?+(?!\s?[/^*]|\\?[A-Za-z])"
+"""A number that nothing continues: of ``\\boxed 3/4`` the 3 alone would be an answer that nobody gave."""
 _BOXED_EVENTS, _FRAMED_EVENTS = (
     re.compile(
         rf"(?P<opens>\\{{1,2}}(?:{names})\s*\{{)"
-        rf"|\\{{1,2}}(?:{names})\s+(?P<bare>[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?![\w{{])|[A-Za-z](?=[.$\n]|\Z))"
-        r"|\\.|[{}]",
+        rf"|\\{{1,2}}(?:{names})\s+(?P<bare>{_BARE_NUMBER}|[A-Za-z](?=[.$\n]|\Z))|\\.|[{{}}]",
         re.DOTALL,
     )
     for names in ("boxed", "fbox|framebox")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
 from ada_lightning.core.records import Prompt, Response
+from ada_lightning.rewards.combined import with_parts
 from ada_lightning.rewards.extraction import marks
+from ada_lightning.rewards.format import FormatReward
 from ada_lightning.rewards.user_function import UserFunctionReward
 
 _ANSWER_LINE = "reward.reward.extraction._target_=ada_lightning.rewards.extraction.AnswerLine"
@@ -33,7 +35,7 @@ def start_lines(reward: Any, prompts: Sequence[Prompt], tokenizer: Any) -> list[
     is_opened = shown.rstrip().endswith("<think>")
     lines = [
         line
-        for part in _parts(reward)
+        for part in with_parts(reward)
         for line in (_unasked(part, [*texts, shown.lower()]), _thinking(part, is_opened))
         if line
     ]
@@ -52,7 +54,7 @@ def equal_rewards(reward: Any, responses: Sequence[Response], where: str) -> str
     if len(responses) < _MIN_REWARDS or len(values) != 1:
         return ""
     num_truncated = sum(response.is_truncated for response in responses)
-    parts = list(_parts(reward))
+    parts = list(with_parts(reward))
     tells_answers = any(hasattr(part, "extraction") for part in parts)
     has_none = tells_answers and all(response.answer is None for response in responses)
     causes = [
@@ -66,12 +68,6 @@ def equal_rewards(reward: Any, responses: Sequence[Response], where: str) -> str
         "whether responses state the answer where the reward looks for it, and whether the prompts are far too hard or "
         f"too easy (docs/rewards.md){f': {found}' if found else ''}"
     )
-
-
-def _parts(reward: Any) -> Iterator[Any]:
-    yield reward
-    for part in getattr(reward, "parts", {}).values():
-        yield from _parts(part)
 
 
 def _unasked(reward: Any, texts: Sequence[str]) -> str:
@@ -106,7 +102,7 @@ def _thinking(reward: Any, is_opened: bool) -> str:
             "reward.reward.thinking=opened, and the prompts do not end with <think>: responses without </think> are "
             "worth 0; reward.reward.thinking=ignore takes them as they are"
         )
-    pattern = getattr(reward, "pattern", "")
+    pattern = reward.pattern if isinstance(reward, FormatReward) else ""
     if is_opened and "<think>" in pattern and not re.search(r"<think>\)[?*]", pattern):
         return (
             f"the chat template opens <think>, and the pattern {pattern!r} asks the response for it; "

@@ -7,7 +7,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,30 @@ def save(name: str, *, folder: Path | None = None, module: str = "", **content: 
     folder = folder or FOLDER  # read now: tests put another one there
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
-    path.write_text(json.dumps(header(f"research.benchmarks.{module or name}") | content, indent=1) + "\n")
+    path.write_text(lines_of(header(f"research.benchmarks.{module or name}") | content))
     return path
+
+
+def lines_of(content: Mapping[str, Any]) -> str:
+    """Return JSON with a line for each item of a list, so that a change of one row is a change of one line.
+
+    Example:
+        >>> print(lines_of({"cores": 2, "rows": [{"n": 1}, {"n": 2}]}), end="")
+        {
+         "cores": 2,
+         "rows": [
+          {"n": 1},
+          {"n": 2}
+         ]
+        }
+    """
+
+    def entry(value: Any) -> str:
+        if isinstance(value, list) and value:
+            return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+        return json.dumps(value, indent=1).replace("\n", "\n ")
+
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: {entry(value)}" for name, value in content.items()) + "\n}\n"
 
 
 def header(module: str) -> dict[str, Any]:

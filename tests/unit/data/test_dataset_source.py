@@ -103,7 +103,7 @@ def test_text_of_a_csv_file_stays_as_it_stands(tmp_path):
         ("c", "NA"),
     ]
     assert made.reports[0].examples["unusable answer"] == [
-        f"{tmp_path}/a.csv, line 5: column 'answer' must be text or integer or number; found NoneType"
+        f"{tmp_path}/a.csv, line 5: column 'answer' must be text or a number; found nothing"
     ]
 
 
@@ -321,6 +321,12 @@ def test_two_columns_of_one_name_are_refused(tmp_path, ending):
         source(str(path)).check()
 
 
+def test_the_index_that_pandas_writes_into_a_csv_file_is_a_column_like_others(tmp_path):
+    (tmp_path / "a.csv").write_text(",prompt,answer\n0,a,1\n")
+    [prompt] = source(str(tmp_path / "a.csv")).train_prompts()
+    assert prompt.reference == {"answer": "1", "columns": {"Unnamed: 0": "0", "answer": "1"}}
+
+
 def test_a_csv_file_may_begin_with_blank_lines(tmp_path):
     (tmp_path / "a.csv").write_text("\n\nprompt,answer\na,1\n")
     assert contents(source(str(tmp_path / "a.csv")).train_prompts()) == ["a"]
@@ -416,7 +422,7 @@ GOOD = {"prompt": "a", "answer": "b"}
         ([GOOD, "", "[1]"], "line 3: a JSON object with columns is needed; found list"),
         ([{"question": "a", "solution": "b"}], "line 1: no column 'prompt'; columns found: question, solution; set"),
         ([{"prompt": ["a"], "answer": "b"}], "column 'prompt' must be text or a list of messages .*; found list of"),
-        ([{"prompt": "a", "answer": None}], "column 'answer' must be text or integer or number; found NoneType"),
+        ([{"prompt": "a", "answer": None}], "column 'answer' must be text or a number; found nothing"),
         ([{"prompt": " ", "answer": "b"}], "line 1: the prompt is empty"),
         (["{'prompt'", *[GOOD, "[1]"] * 6],
          r"(?s)^7 lines of .*a\.jsonl are no JSON objects:\n  .*line 1: not valid.*line 3: .*line 9: .* and 2 more$"),

@@ -306,3 +306,15 @@ def test_a_folder_is_read_as_its_files_are_unless_it_says_how(tmp_path):
         '---\nconfigs:\n- config_name: default\n  data_files: rows.csv\n  sep: ";"\n---\n'
     )
     assert set(read(tmp_path / "said")[0]) == {0}  # pandas takes NA for nothing
+
+
+def test_a_folder_that_cannot_be_read_is_told_a_glob_that_finds_its_files(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.jsonl.gz").write_bytes(gzip.compress(b'{"prompt": "q", "answer": "1"}'))
+    with pytest.raises(ValueError, match=r"Unrecognized instruction format") as error:
+        DatasetSource(str(tmp_path), num_heldout=0, seed=0, split="train[:x]").check()
+    found = re.search(r"A glob \(data\.source\.path=(.+)\) reads", str(error.value))
+    assert len(DatasetSource(found[1], num_heldout=0, seed=0).train_prompts()) == 1
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"contain any data files$"):
+        DatasetSource(str(tmp_path / "empty"), num_heldout=0, seed=0).check()

@@ -76,9 +76,27 @@ def test_a_rows_own_arguments_reach_the_template_and_those_that_it_does_not_read
     tokenizer.chat_template = THINKING
     data = RolloutDataModule(source=made, prompts_per_step=1)
     data.encode_prompts(tokenizer)
-    assert data.report.notes == ["'other' of chat_template_kwargs (1 prompts) is not read by data.format"]
+    assert data.report.notes == [
+        "1 prompts set 'other' in chat_template_kwargs, and the chat template does not read it"
+    ]
+    with pytest.raises(ValueError, match="'chat_template_kwargs' must be an object; found 'thinking'"):
+        source(jsonl(tmp_path / "a.jsonl", [rows[0] | {"chat_template_kwargs": "thinking"}])).check()
     with pytest.raises(ValueError, match="sets 'tokenize', which is no variable"):
         source(jsonl(tmp_path / "a.jsonl", [rows[0] | {"chat_template_kwargs": {"tokenize": False}}])).check()
+
+
+def test_no_training_prompt_has_a_held_out_text_with_other_arguments(tmp_path):
+    rows = [
+        {"prompt": text, "answer": "1", "chat_template_kwargs": {"enable_thinking": thinks}}
+        for text in "abc"
+        for thinks in (True, False)
+    ]
+    made = source(jsonl(tmp_path / "a.jsonl", rows), num_heldout=2)
+    held, trained = (
+        {p.messages[0]["content"] for p in found} for found in (made.heldout_prompts(), made.train_prompts())
+    )
+    assert held | trained == set("abc")
+    assert not held & trained
 
 
 def test_messages_stored_as_json_text_are_messages(tmp_path):
@@ -90,6 +108,14 @@ def test_messages_stored_as_json_text_are_messages(tmp_path):
         ValueError, match=r"line 1: column 'prompt' holds messages as Python prints them, which is no J"
     ):
         source(jsonl(tmp_path / "a.jsonl", [{"prompt": str([ASK]), "answer": "2"}])).check()
+
+
+def test_a_first_row_does_not_say_whether_messages_end_with_an_answer(tmp_path):
+    calls = [ASK, {"role": "assistant", "content": "", "tool_calls": [{}]}, BEGUN]
+    rows = [{"messages": calls}, {"messages": json.dumps([ASK, BEGUN])}]
+    for row in (rows, rows[1:]):
+        [prompt] = source(jsonl(tmp_path / "a.jsonl", row)).train_prompts()
+        assert (prompt.messages, prompt.reference["answer"]) == ((ASK,), "It is ")
 
 
 def test_an_answer_inside_of_json_text_is_read_and_counted(tmp_path):
@@ -109,7 +135,9 @@ def test_an_answer_inside_of_json_text_is_read_and_counted(tmp_path):
             {"options": {"text": ["2"], "label": ["A"]}},
             "'options' is not shown to the model; data.source.choices_column",
         ),
+        ({"options": {"A": "2"}}, "'options' is not shown to the model; data.source.choices_column=options does it"),
         ({"context": "Long ago."}, "column 'context' is not shown to the model"),
+        ({"tools": ["search"]}, "column 'tools' is not shown to the model"),
         ({"prompt": "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n"}, "holds the markup of a chat template"),
         ({"prompt": "User: 1 + 1?\nAssistant: Let me see.\n<think>"}, "holds the markup of a chat template"),
         ({"prompt": [{**ASK, "name": "Ann"}]}, "keys of messages beside role and content are left out: name"),
@@ -123,6 +151,7 @@ def test_what_is_not_taken_as_it_stands_is_counted(tmp_path, row, said):
     plain = {"prompt": "q", "answer": "2"}
     _, changed = read(tmp_path, [(verl if "data_source" in row else plain) | row])
     assert [said in what for what in changed] == [True]
+    assert ("choices_column" in said) == ("choices_column" in "".join(changed))
     assert list(changed.values()) == [1]
     _, changed = read(tmp_path, [plain | {"prompt": "<x> [INS] Assistant: a", "choices": ["<x>", "a"], "context": ""}])
     assert changed == {}
@@ -141,6 +170,9 @@ def test_choices_are_put_behind_the_question_and_the_answer_is_a_letter(tmp_path
         {"question": "2 + 2?", "choices": ["A)4", "B)5"], "answer": "A"},  # AQuA
         {"question": "Ice?", "choices": {"text": ["hot", "cold"], "label": ["1", "2"]}, "answer": "2"},  # ARC
         {"question": "Sun?", "choices": ["hot", "cold"], "answer": "hot"},
+        {"question": "1 + 1?", "choices": ["1", "2", "3"], "answer": 1},  # MMLU, of numbers
+        {"question": "Sea?", "choices": {"A": "red", "B": "blue", "C": None}, "answer": "blue"},  # MedQA
+        {"question": "2 + 2?", "choices": ["2", "4", "1"], "answer": "1"},
         {"question": "Moon?", "choices": ["hot", "cold"], "answer": "far"},
         {"question": "No?", "choices": [], "answer": 0},
     ]
@@ -151,10 +183,15 @@ def test_choices_are_put_behind_the_question_and_the_answer_is_a_letter(tmp_path
         ("2 + 2?\nA)4\nB)5\nLetter:", "A"),
         ("Ice?\n1. hot\n2. cold\nLetter:", "2"),
         ("Sun?\nA. hot\nB. cold\nLetter:", "A"),
+        ("1 + 1?\nA. 1\nB. 2\nC. 3\nLetter:", "B"),
+        ("Sea?\nA. red\nB. blue\nLetter:", "B"),
     ]
     [report] = made.reports
-    assert report.dropped == {"unusable answer": 1, "empty": 1}
-    assert "holds 'far', which is none of the choices" in report.kinds["unusable answer"].popitem()[1].example
+    assert report.changes == {}
+    assert report.dropped == {"unusable answer": 2, "empty": 1}
+    two, none = (kind.example for kind in report.kinds["unusable answer"].values())
+    assert "holds the text '1', which is one choice and the place of another, counted from 0" in two
+    assert "holds 'far', which is none of the choices" in none
     assert report.layout.startswith("layout question and answer: prompt from 'question' and 'choices', answer from")
 
 
@@ -204,6 +241,13 @@ def test_a_first_row_that_lacks_keys_does_not_choose_the_layout(tmp_path):
     rows = [{"prompt": "a", "reward_model": {"style": "rule"}}, {"prompt": "b", "reward_model": {"ground_truth": "2"}}]
     made = source(jsonl(tmp_path / "b.jsonl", rows))
     assert [prompt.reference["answer"] for prompt in made.train_prompts()] == ["2"]
+
+
+def test_a_column_that_was_named_may_be_absent_from_the_first_row(tmp_path):
+    rows = [{"text": "a"}, {"text": "b", "gold": "2", "level": 1}]
+    named = {"prompt_column": "text", "answer_column": "gold", "keep_columns": ["level"]}
+    [prompt] = source(jsonl(tmp_path / "a.jsonl", rows), **named).train_prompts()
+    assert prompt.reference == {"answer": "2", "columns": {"level": 1}}
 
 
 def test_an_answer_column_is_found_beside_a_prompt_that_was_named(tmp_path):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ada_lightning.core.records import Prompt, Response
 from ada_lightning.rewards.by_task import TaskReward
+from ada_lightning.rewards.combined import with_parts
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import AnswerLine, FirstOf, LastBoxed, LastNumber, TaggedAnswer
 from ada_lightning.rewards.format import FormatReward
@@ -83,6 +86,19 @@ def test_a_reward_and_a_chat_template_that_disagree_about_thinking_are_named(rew
     lines = said(reward, "6 + 6", shown=shown)
     assert len(lines) == bool(part)
     assert not part or part in lines[0]
+
+
+class OwnReward:
+    """Of a user, with attributes that mean something else in rewards of the package."""
+
+    def __init__(self):
+        self.pattern, self.parts, self.thinking = re.compile("x"), ["a"], True
+
+
+def test_attributes_of_a_reward_of_ones_own_are_not_taken_for_those_of_the_package():
+    assert said(OwnReward(), "6 + 6", shown="<think>") == []
+    assert len(list(with_parts(OwnReward()))) == 1
+    assert "all 16 rewards" in equal_rewards(OwnReward(), EQUAL, "of the preview")
 
 
 def responses(*rewards, answer=None, is_truncated=False):
