@@ -122,9 +122,7 @@ def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence
     return list(found)
 
 
-def _group_errors(
-    loader: ConfigLoader, config_name: str, groups: Sequence[Override], base: Mapping[str, Any]
-) -> list[str]:
+def _group_errors(loader: Any, config_name: str, groups: Sequence[Override], base: Mapping[str, Any]) -> list[str]:
     """Check the choices from the outermost groups inwards: which groups there are within one depends on its option."""
     composed, outer = base, list[Override]()
     defaults = loader.repository.load_config(config_name).defaults_list
