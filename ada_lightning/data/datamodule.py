@@ -338,7 +338,7 @@ class RolloutDataModule(LightningDataModule):
         filled, num_others = zip(*map(known.put_into, batches), strict=True)
         if num_new := sum(num_others):
             warnings.warn(
-                f"{num_new} responses of step {step} came out otherwise when they were drawn again after the resume; "
+                f"{num_new} responses of step {step} differ from those that were drawn before the run was stopped; "
                 "their ratios begin at the policy of now. reproducible=true repeats responses bit by bit",
                 RuntimeWarning,
                 stacklevel=2,
