@@ -26,7 +26,7 @@ from ada_lightning.config.elsewhere import elsewhere
 from ada_lightning.config.keys import GROUPS_OF_COMPONENTS, WITHOUT_EFFECT, accepted_keys, unknown_key
 
 VERSION_BASE = "1.3"
-LIST = "[...]"
+_LIST = "[...]"
 """Stands for the choice of a group whose default is a list."""
 
 
@@ -122,20 +122,16 @@ def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence
     return list(found)
 
 
-def _group_errors(
-    loader: ConfigLoader, config_name: str, groups: Sequence[Override], base: Mapping[str, Any]
-) -> list[str]:
+def _group_errors(loader: Any, config_name: str, groups: Sequence[Override], base: Mapping[str, Any]) -> list[str]:
     """Check the choices from the outermost groups inwards: which groups there are within one depends on its option."""
-    chosen = base["hydra"]["runtime"]["choices"]
-    outer: list[Override] = []
+    composed, outer = base, list[Override]()
+    defaults = loader.repository.load_config(config_name).defaults_list
+    lists = {default.group: _LIST for default in defaults if isinstance(getattr(default, "value", None), list)}
     for depth in sorted({override.key_or_group.count("/") for override in groups}):
-        lines = next(_variants(outer))
         if outer:
-            chosen = _compose_plain(config_name, lines)["hydra"]["runtime"]["choices"]
+            composed = _compose_plain(config_name, next(_variants(outer)))
+        chosen = lists | composed["hydra"]["runtime"]["choices"]  # which names no choice where a default is a list
         level = [override for override in groups if override.key_or_group.count("/") == depth]
-        for group in {override.key_or_group for override in level} - set(chosen):
-            if _composes(config_name, *lines, f"{group}=[]"):  # a default that is a list: Hydra names no choice of it
-                chosen = {**chosen, group: LIST}
         if errors := [message for override in level for message in _choice_errors(loader, override, chosen)]:
             return errors
         outer += level
@@ -187,13 +183,14 @@ def _compose_plain(config_name: str, overrides: Sequence[str]) -> dict[str, Any]
 
 def _bare_experiments(loader: ConfigLoader, config_name: str, lines: Sequence[str]) -> list[str]:
     """Find words that are names of experiments which the program could compose."""
-    named = set(lines) & set(_options(loader, "experiment"))
+    words = [line for line in lines if "=" not in line]
+    named = set(words) & set(_options(loader, "experiment")) if words else set()
     return [word for word in named if _composes(config_name, f"+experiment={word}")]
 
 
-def _composes(config_name: str, *overrides: str) -> bool:
+def _composes(config_name: str, override: str) -> bool:
     try:
-        compose(config_name, overrides=list(overrides))
+        compose(config_name, overrides=[override])
     except (HydraException, OmegaConfBaseException):
         return False
     return True
@@ -266,7 +263,7 @@ def _place_errors(override: Override, chosen: Mapping[str, str], options: Sequen
     """Say whether an option is chosen there at all, so that another one can take its place."""
     group, line = override.key_or_group, override.input_line or ""
     if group in chosen:
-        if override.is_delete() and chosen[group] == LIST:
+        if override.is_delete() and chosen[group] == _LIST:
             return [f"{line}: {group} cannot be left out; choose with {group}=<option>, of {', '.join(options)}"]
         plain = line.lstrip("+")
         return [f"{line}: {group} has an option already; leave out the plus: {plain}"] if override.is_add() else []

@@ -340,7 +340,7 @@ class RolloutDataModule(LightningDataModule):
         filled, num_others = zip(*map(known.put_into, batches), strict=True)
         if num_new := sum(num_others):
             warnings.warn(
-                f"{num_new} responses of step {step} came out otherwise when they were drawn again after the resume; "
+                f"{num_new} responses of step {step} differ from those that were drawn before the run was stopped; "
                 "their ratios begin at the policy of now. reproducible=true repeats responses bit by bit",
                 RuntimeWarning,
                 stacklevel=2,
@@ -460,6 +460,12 @@ class RolloutDataModule(LightningDataModule):
         self._queue = self._restored(state_dict.get("chosen"))
         old = state_dict.get("old_logprobs")
         self._old_logprobs = None if old is None else OldLogprobs.restored(old)
+        if self._max_staleness and old is None and self.num_updates_done % self.updates_per_rollout:
+            warnings.warn(
+                "this checkpoint was saved between two updates of a rollout, by a version of the program that did not "
+                "save old log-probabilities; in the updates left of that rollout, ratios begin at the policy of now",
+                stacklevel=2,
+            )
 
     def _restored(self, chosen: Mapping[str, Any] | None) -> PromptQueue | None:
         """Return where the step begins whose prompts are asked for first, if its number alone does not say it."""

@@ -9,10 +9,12 @@ _SAID = re.compile(
     r"|ALLOC(?:ATION)?_FAILED|status_memory_error|bad_alloc",
     re.IGNORECASE,
 )
-"""Torch's allocators have an error of their own. As a plain RuntimeError come: the CUDA runtime and driver ("CUDA
-error: out of memory"), their libraries (CUBLAS_STATUS_ALLOC_FAILED, also of cuSOLVER, cuFFT and hipBLAS;
-CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED), rocBLAS, oneAPI (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY), MPS, the
-CPU's allocator, and what compiled code raises around any of them."""
+"""Phrases of the libraries that raise a plain RuntimeError, where torch's own allocators have an error of their own.
+
+They are the CUDA runtime and driver ("CUDA error: out of memory") and their libraries (CUBLAS_STATUS_ALLOC_FAILED, also
+of cuSOLVER, cuFFT and hipBLAS; CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED), rocBLAS, oneAPI
+(UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY), MPS, the CPU's allocator, and compiled code that wraps any of them.
+"""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -19,7 +19,7 @@ from ada_lightning.run.atomic import write_text
 from ada_lightning.run.checkpoints.store import CheckpointStore
 from ada_lightning.run.files import is_disk_full
 from ada_lightning.run.resume import of_the_run
-from ada_lightning.run.run_lock import RunLock
+from ada_lightning.run.run_lock import MOST_TRIES, RunLock
 from ada_lightning.run.scratch import is_alive
 
 RUNS = Path("runs")
@@ -113,10 +113,12 @@ class RunDir:
             self.last_checkpoint()
         self._made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         try:
-            while not self._lock.is_held:
+            for _ in range(MOST_TRIES - 1):
                 make_private(self.path)
                 with suppress(FileNotFoundError):  # whoever made the folder has given it up just now
                     self._lock.acquire()
+                    break
+            self._lock.acquire()  # nothing where it is held; else the error is the answer
         except PermissionError as error:
             raise ValueError(_not_writable(self.path, error)) from error
         except OSError as error:

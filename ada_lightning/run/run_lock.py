@@ -9,6 +9,9 @@ import socket
 from pathlib import Path
 from typing import TextIO
 
+MOST_TRIES = 100
+"""Tries to lock a file that another process may unlink meanwhile; where so many fail, that is not the reason."""
+
 
 class RunLock:
     """A lock that ends with its process, however that ends. The folder exists when it is taken."""
@@ -31,11 +34,15 @@ class RunLock:
             ValueError: another process has it.
             FileNotFoundError: the folder is not there.
         """
-        while self._file is None:
-            self._take()
+        for number in range(1, MOST_TRIES + 1):
+            if self._file is None:
+                self._take(is_last=number == MOST_TRIES)
 
-    def _take(self) -> None:
-        """Lock the file of that name; take nothing where another process unlinked it meanwhile."""
+    def _take(self, *, is_last: bool) -> None:
+        """Lock the file of that name; take nothing where another process unlinked it meanwhile.
+
+        The last try takes it anyway: some network file systems never say the same of an open file and of its path.
+        """
         file = self.path.open("a+", encoding="utf-8")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -49,7 +56,7 @@ class RunLock:
             ) from error
         except OSError:  # no locks here: as on some network file systems
             pass
-        if not self._is_in_place(file):  # a lock on it keeps nobody out
+        if not is_last and not self._is_in_place(file):  # a lock on it keeps nobody out
             file.close()
             return
         file.truncate(0)

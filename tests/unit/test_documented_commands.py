@@ -92,10 +92,15 @@ def checked(overrides, monkeypatch, launched):
     return cfg
 
 
+def without_those_of_a_run(words):
+    """What of a command can be checked without the run that it continues or evaluates."""
+    of_run = "reward." if any(word.startswith("checkpoint=") for word in words) else "+experiment=..."
+    return [word for word in words if not word.startswith(of_run)]
+
+
 @pytest.mark.parametrize(("page", "program", "words"), COMPOSED, ids=lambda value: str(value)[:80])
 def test_a_command_of_a_page_names_what_there_is(page, program, words):
-    of_run = "reward." if any(word.startswith("checkpoint=") for word in words) else "+experiment=..."
-    named = [word for word in words if not word.startswith(of_run)]  # what depends on a run that is not there
+    named = without_those_of_a_run(words)
     experiment = ["+experiment=grpo"] if program == "train" and not any("experiment=" in word for word in named) else []
     assert override_errors([*named, *experiment], CONF, program) == []
 
@@ -117,34 +122,52 @@ def written_out(line):
     return [f"{key}={choice}" for choice in (value or "text").split("|") if choice]
 
 
+@cache
+def options_of(group):
+    return [f"{group}={file.stem}" for file in sorted((CONF / group).glob("[!_]*.yaml"))]
+
+
+@cache
+def parts_of(program):
+    return set(composed(program=program))
+
+
+def programs_of(head):
+    """Programs that have a part; of what none has at first, all."""
+    return [program for program in PROGRAMS if head in parts_of(program)] or PROGRAMS
+
+
 def contexts(key, neighbours):
-    """Command lines with which a setting may make sense: alone, beside those in its line, beside each option around."""
+    """Command lines with which a setting may make sense, the likeliest first: alone, beside those in its line, each
+    option around it."""
     head, *below = re.split("[./]", key.lstrip("+~"))
+
+    def num_named(beside):
+        files = [CONF / f"{option.replace('=', '/')}.yaml" for option in beside]
+        return sum(f"{part}:" in file.read_text() for file in files for part in set(below))
+
     yield []
-    yield neighbours
-    yield NEEDS.get(head, [])
-    if not below:
-        return
-    options = [f"{head}={file.stem}" for file in sorted((CONF / head).glob("[!_]*.yaml"))]
-    yield from ([option] for option in options)
-    if (inner := CONF / head / below[0]).is_dir():
-        inner_options = [f"{head}/{below[0]}={file.stem}" for file in sorted(inner.glob("[!_]*.yaml"))]
-        yield from ([inner_option] for inner_option in inner_options)
-        yield from ([option, inner_option] for option in options for inner_option in inner_options)
+    yield from filter(None, [neighbours, NEEDS.get(head)])
+    if below:
+        options, inner_options = options_of(head), options_of(f"{head}/{below[0]}")
+        around = [[option] for option in options] + [[option] for option in inner_options]
+        around += [[option, inner] for option in options for inner in inner_options]
+        yield from sorted(around, key=num_named, reverse=True)
 
 
 def is_accepted(argument, neighbours):
+    key = argument.partition("=")[0]
     return any(
         override_errors([*beside, argument], CONF, program) == []
-        for program in PROGRAMS
-        for beside in contexts(argument.partition("=")[0], neighbours)
+        for beside in contexts(key, neighbours)
+        for program in programs_of(re.split("[./]", key.lstrip("+~"))[0])
     )
 
 
 def named_settings():
     """Each setting once, with a file that names it and what stands beside it there."""
     groups = [str(folder.relative_to(CONF)) for folder in sorted(CONF.rglob("*")) if folder.is_dir()]
-    known = {*groups, *(key for program in PROGRAMS for key in composed(program=program))}
+    known = {*groups, *(part for program in PROGRAMS for part in parts_of(program))}
     found = {}
     for file, lines in settings():
         for line in set(lines) - OWN:
@@ -173,7 +196,8 @@ def test_every_setting_that_is_named_passes_the_check_of_the_command_line(compos
     """In pages, comments of ``conf/``, docstrings and messages: each with something that it can go with."""
     found = named_settings()
     assert len(found) > 400
-    accepted = set(accepted_together(found))
+    accepted = {word for _, _, words in COMPOSED for word in without_those_of_a_run(words)}  # by the test of commands
+    accepted |= {*accepted_together(argument for argument in found if argument not in accepted)}
     assert {
         argument: file
         for argument, (file, others) in found.items()

@@ -35,9 +35,10 @@ def test_method_does_what_its_tape_says(name):
     assert not found, f"{len(found)} differences\n{shown}"
 
 
-def test_every_method_and_every_part_has_a_tape():
-    binary = {*cases.EXPERIMENTS, *cases.PARTS} - cases.GRADED_ONLY
-    assert binary | {f"{name}.graded" for name in cases.GRADED_ONLY} <= {*TAPES}
+def test_every_method_and_every_part_has_a_tape_and_nothing_else_has():
+    methods = {*cases.EXPERIMENTS, *cases.PARTS}
+    assert methods - cases.GRADED_ONLY | {f"{name}.graded" for name in cases.GRADED_ONLY} <= {*TAPES}
+    assert {name.removesuffix(".graded") for name in TAPES} == methods
 
 
 @pytest.mark.parametrize("group", driver.PARTS_OF_A_METHOD)

@@ -70,7 +70,7 @@ def find_source(name: str, *, checkpoint: str = "", average: bool = False, runs_
     for file in weights.rglob("*"):  # a folder may be anybody's, and link to any file: what is exported may be pushed
         if file.is_symlink():
             raise ValueError(f"{file} is a link; weights are exported from files that lie in the checkpoint")
-    return ExportSource(load_run(RunDir(folder)), weights, int(path.name.removeprefix("step_")))
+    return ExportSource(load_run(RunDir(folder)), weights, int(path.stem.removeprefix("step_")))
 
 
 def _checkpoint(folder: Path, name: str) -> Path:

@@ -38,9 +38,8 @@ class CheckpointStore:
         copy of the run made a folder of the link, it is as old as the copy and says nothing.
         """
         last = self.folder / "last"
-        if not last.is_symlink() or (target := last.resolve()).parent != self.folder.resolve():
-            return None
-        return next((path for path in (target, _replaced(target)) if path.exists()), None)
+        target = last.resolve()
+        return target if last.is_symlink() and target.exists() and target.parent == self.folder.resolve() else None
 
     def candidates(self) -> list[Path]:
         """Return the checkpoints to continue from, the best first: ``last``, then by descending version."""

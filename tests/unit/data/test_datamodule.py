@@ -128,6 +128,21 @@ def test_a_resume_with_other_prompts_says_so_in_one_line():
         other.load_state_dict(state)
 
 
+@pytest.mark.parametrize(
+    ("max_staleness", "num_done", "is_said"), [(1, 7, True), (0, 7, False), (1, 6, False)], ids=str
+)
+def test_a_checkpoint_without_the_old_logprobs_it_needs_says_so_in_one_line(max_staleness, num_done, is_said):
+    """As versions of before wrote them; without a lag the policy of now draws the rollout again and is the old one."""
+    data = make_data(num_minibatches=3)
+    data._max_staleness = max_staleness
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        data.load_state_dict({"num_updates_done": num_done, "num_minibatches": 3, "epochs_per_rollout": 1})
+    assert [str(warning.message).partition(",")[0] for warning in said] == is_said * [
+        "this checkpoint was saved between two updates of a rollout"
+    ]
+
+
 def test_a_position_that_does_not_fit_the_settings_is_refused():
     with pytest.raises(ValueError, match=r"num_minibatches = 1, but this run has counted its updates with 3"):
         make_data().load_state_dict({"num_updates_done": 3, "num_minibatches": 3, "epochs_per_rollout": 1})

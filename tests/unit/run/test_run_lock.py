@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -77,6 +78,20 @@ def test_a_lock_that_was_given_up_between_its_opening_and_its_locking_is_taken_a
         second.kill()
         second.communicate()
     third.claim(resume=False)
+
+
+def test_a_lock_that_can_never_be_opened_is_an_error_and_one_that_always_looks_unlinked_is_taken(tmp_path, monkeypatch):
+    """As a copy leaves a link to nowhere, and some network file systems number a file anew at every look."""
+    (tmp_path / ".lock").symlink_to(tmp_path / "nowhere" / "lock")
+    with pytest.raises(ValueError, match=r"cannot be written .*No such file.*run_dir=<folder>"):
+        RunDir(tmp_path).claim(resume=False)
+    (tmp_path / ".lock").unlink()
+    monkeypatch.setattr(os.path, "samestat", lambda opened, found: False)
+    first = RunDir(tmp_path)
+    first.claim(resume=False)
+    with pytest.raises(ValueError, match="another process"):
+        RunDir(tmp_path).claim(resume=False)
+    first.release()
 
 
 def test_auto_starts_in_a_used_folder_without_a_checkpoint(tmp_path):

@@ -156,6 +156,13 @@ def test_an_average_has_its_own_figure_and_an_older_checkpoint_the_steps_before_
     assert "model-index" not in head
 
 
+def test_a_checkpoint_whose_successor_was_never_finished_is_exported_as_any_other(run, tmp_path):
+    newest = run / "checkpoints" / "step_000004"
+    newest.rename(newest.with_name("step_000004.replaced"))  # where a kill left the run
+    main([str(run), "--output", str(tmp_path / "exported")])
+    assert "after 4 steps" in card_of(tmp_path / "exported")[1]
+
+
 def test_a_run_that_kept_little_has_a_card_that_says_so(run, tmp_path):
     for name in ("objective.txt", "curves.png", "data_report.json"):
         (run / name).unlink()
