@@ -35,12 +35,14 @@ _NUM_POINTS = 5
 _NUM_POINTS_OF_PIECES = 60
 _SPARE_POINTS = 19
 """For those at which nothing has a value."""
+_MAX_MISSING = 3
+"""Points at which one side alone has a value, for each at which both are equal: (n-k)! and (k-n)! are where n = k."""
 _MANY_DIGITS = 400
 _GRAIN = 2**24
 _RANGES = ((0, 1), (1, 8), (0, 8), (2, 60))
 _RANGES_OF_PIECES = (*_RANGES, (1, 2), (2, 3), (3, 5), (5, 9))
 _EXACT_KINDS = frozenset(("number", "symbol", "add", "multiply", "divide", "power", "abs"))
-_IN_PIECES = frozenset(("abs", "floor", "ceiling", "arcsin", "arccos", "arctan"))
+_IN_PIECES = frozenset(("abs", "floor", "ceiling", "binomial", "factorial", "arcsin", "arccos", "arctan"))
 
 
 def are_equal(gold: Tree, answer: Tree, tolerance: Tolerance, budget: CpuBudget) -> bool:
@@ -100,15 +102,17 @@ def _at_points(gold: Tree, answer: Tree) -> Iterator[tuple[Fraction | None, Frac
 def _agree(gold: Tree, answer: Tree) -> bool:
     """Whether both have the same values, and are defined alike, at random points."""
     digits, is_complex = _digits(gold, answer), _has_i(gold) or _has_i(answer)
-    presumed = positives(gold) & positives(answer)
-    num_equal, enough = 0, _num_points(gold, answer) if digits < _MANY_DIGITS else 2
+    presumed = (positives(gold) & positives(answer)) | integers(gold) | integers(answer)
+    num_equal = num_missing = 0
+    enough = _num_points(gold, answer) if digits < _MANY_DIGITS else 2
     for point in _points(gold, answer):
         try:
             pair = _pair(gold, answer, point, digits, is_complex=is_complex)
         except TooLargeError:
             continue
         except UndefinedError:
-            if presumed:  # ln x + ln y has no value where ln(xy) may have one
+            num_missing += 1
+            if presumed:  # ln x + ln y has no value where ln(xy) may have one, nor (n-2)! where n(n-1)/2 has
                 continue
             return False
         if pair is None:
@@ -117,8 +121,8 @@ def _agree(gold: Tree, answer: Tree) -> bool:
             return False
         num_equal += 1
         if num_equal == enough:
-            return True
-    return num_equal >= 2
+            break
+    return num_equal >= 2 and num_missing <= _MAX_MISSING * num_equal
 
 
 def _pair(gold: Tree, answer: Tree, point: Point, digits: int, *, is_complex: bool) -> tuple[Any, Any, Any] | None:
@@ -156,7 +160,7 @@ def _num_points(*trees: Tree) -> int:
 
 
 def _is_in_pieces(*trees: Tree) -> bool:
-    """Whether a part can follow one formula here and another there: ``|x-1|``, and its like, the root of a square."""
+    """Whether a part can follow one formula here and another there: ``|x-1|``, the root of a square, a binomial."""
     parts = (part for tree in trees for part in walk(tree))
     return any((part[0] in _IN_PIECES or _is_root(part)) and has_symbol(part) for part in parts)
 

@@ -427,10 +427,12 @@ def test_the_pieces_of_a_function_keep_their_conditions():
         (r"\frac{{{0}}}{{{1}}}", r"\sqrt{{\frac{{{0}^2}}{{{1}^2}}}}"),
         ("{0}^2+3{0}+2+{1}", "|{0}^2+3{0}+2|+{1}"),
         (r"\lfloor {0}\rfloor+\lfloor {1}\rfloor", r"\lfloor {0}+{1}\rfloor"),
+        (r"({0}-{1})!", r"({1}-{0})!"),
+        (r"\binom{{{0}}}{{{1}}}", r"\binom{{{0}}}{{{1}+1}}"),
     ],
 )
 def test_what_is_equal_only_for_some_signs_is_not_equal_by_luck(gold, answer):
-    """Under ten names each: five points of random signs take one of 32 for equal, and of some most."""
+    """Under ten pairs of names: five points of random signs take one of 32 for equal, and of some most."""
     for names in itertools.combinations("abpqz", 2):
         given = answer.format(*names)
         assert verdict(gold.format(*names), given, extraction=WholeResponse()).reward == 0.0, given
