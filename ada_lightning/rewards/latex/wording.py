@@ -13,7 +13,7 @@ _ORDINAL = re.compile(r"(?<=[0-9])\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b\s*\}?")
 _ROMAN = re.compile(r"(?:I{1,3}|IV|VI{0,3}|IX|XI{0,3})")
 _ABBREVIATION = re.compile(r"(?:[A-Z]\.\s?)+[A-Z]\.?")
 _PRODUCT = re.compile(r"(?![A-Z]+$)[b-df-hj-np-tv-xzA-Z]{3,5}|abcd?e?|bcd|xyzw?|wxyz")
-_CODE = re.compile(r"(?:[A-Za-z]+[0-9]+\s+\w+|\w+\s+[A-Za-z]+[0-9]+|(?:the\s+)?[0-9]{4}s)")
+_CODE = re.compile(r"(?:[A-Za-z]+[0-9]+\s+\w+|\w+\s+[A-Za-z]+[0-9]+|(?:the\s+)?[0-9]{4}s|[0-9]{4}-[0-9]{2}-[0-9]{2})")
 _NOTHING = re.compile(
     r"(?:there (?:is|are) )?no (?:real |such |integer |valid |possible )?(?:solutions?|roots?|values?)(?: exists?)?"
     r"|(?:the )?empty set|\u65e0(?:\u5b9e\u6570)?\u89e3|\u7a7a\u96c6"
