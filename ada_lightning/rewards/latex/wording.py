@@ -49,7 +49,7 @@ def is_words(text: str) -> bool:
         >>> [is_words(text) for text in ("no solution", r"\text{A}", "xy", "mgh", "(B)", "x+y")]
         [True, True, False, False, True, False]
     """
-    if _WORDS.fullmatch(text) is None or _PRODUCT.fullmatch(text):
+    if _WORDS.fullmatch(text) is None or _PRODUCT.fullmatch(text.strip(" .,?();")):
         return False
     plain = words(text)
     if plain.endswith("!"):
@@ -70,7 +70,7 @@ def is_prose(text: str) -> bool:
         >>> is_prose("Route 9"), is_prose(r"\int_0^1 x dx"), is_prose("3x+2")
         (True, False, False)
     """
-    if _PRODUCT.fullmatch(text.strip()):
+    if _PRODUCT.fullmatch(text.strip(" .,?();")):
         return False
     plain = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
     is_code = _CODE.fullmatch(plain.strip()) is not None
