@@ -48,10 +48,10 @@ class MathReward:
       tell whether to expand or to factor.
     - **Units**, currency, degrees and the base of the gold may lack on one side; where both have one they must agree,
       and nothing is converted but amounts of two units: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``. Letters of a
-      unit stand apart: ``6 m`` = 6, and ``6m`` is a product. What is counted is a unit, too: ``18 eggs`` = 18. Known
-      are the words of :mod:`~ada_lightning.rewards.latex.unit` and :mod:`~ada_lightning.rewards.latex.counted`, and the
-      gold's; others make another answer: ``18 squared``, ``18 maybe nineteen``. Words for large numbers count: ``5
-      \text{ million}`` = 5000000.
+      unit stand apart: ``6 m`` = 6, and ``6m`` is a product. What is counted is a unit, too: ``18 eggs`` = 18, and
+      ``7 blue balls`` are no ``7 red balls``. Known are the words of :mod:`~ada_lightning.rewards.latex.unit` and
+      :mod:`~ada_lightning.rewards.latex.counted`, and the gold's; others make another answer: ``18 squared``, ``18
+      maybe nineteen``. Words for large numbers count: ``5 \text{ million}`` = 5000000.
     - **Per cent**: 50% = 0.5. Where one side has no sign it may also be meant: 50% = 50, as in the data set MATH and
       math-verify; but for a gold of at most 1 without a sign 0.5% is not 0.5. Without any sign 50 is not 0.5.
     - **Several values**: without brackets or in braces they are unordered, unless names or units tell which is which

@@ -14,7 +14,7 @@ COST = ("time/", "unix_ms", "eval")
 
 def test_a_lagging_run_says_how_far_it_is_behind_and_goes_on_as_if_it_had_not_been_stopped(train, capsys):
     whole = train(*LAG, "num_steps=4", "callbacks.evaluation.every_n_steps=2", name="whole")
-    assert "rollout.max_staleness = 1: the policy of 1 steps before samples" in capsys.readouterr().out
+    assert "rollout.max_staleness = 1: the policy of 1 step before samples" in capsys.readouterr().out
     assert column(whole, "staleness/versions") == [0, 1, 1, 1]
     # The engine has the version that it should, whatever an evaluation loaded between; what it sampled has drifted.
     assert max(column(whole, "sync/canary_gap")) < 1e-4

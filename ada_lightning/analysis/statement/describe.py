@@ -76,6 +76,8 @@ def describe_update(
     num_updates, target = num_minibatches * epochs_per_rollout, loss.follows()
     is_centred = _is_centred(advantage, sampler, kept)
     of_engine = loss.importance_bend() if isinstance(loss, PolicyGradientLoss) else ""
+    # What is right and ends is all that it follows then; but drawn anew, responses that end are as many as before.
+    is_of_accepted = isinstance(advantage, AcceptedAdvantage) and not draws_anew(sampler)
     of_truncated, truncated_bends = _truncated_line(truncated, advantage, sampler)
     bent = [
         *staleness_lines(max_staleness, advantage, loss, num_updates=num_updates, is_centred=is_centred),
@@ -85,7 +87,7 @@ def describe_update(
         *(line for line in loss.bends() if line != of_engine),
         *(mask.bend() for mask in token_masks),
         of_truncated if truncated_bends else "",
-        "" if is_centred or truncated != "exclude" or isinstance(advantage, AcceptedAdvantage) else _PUSHES_TO_END,
+        "" if is_centred or truncated != "exclude" or is_of_accepted else _PUSHES_TO_END,
         _replaced(refill, advantage),
     ]
     other = [
@@ -102,8 +104,8 @@ def describe_update(
 
 
 _PUSHES_TO_END = (
-    "rollout.truncated=exclude: what the baseline is wrong by does not cancel among responses that end by themselves, "
-    "and pushes them to end, or not to; advantage=rloo has no such pull, and rollout.truncated=grade leaves none"
+    "rollout.truncated=exclude: a wrong baseline, or none, pushes responses to end by themselves, or not to; "
+    "advantage=rloo has no such pull, and rollout.truncated=grade leaves none"
 )
 
 

@@ -36,8 +36,9 @@ def staleness_lines(
     """
     if not max_staleness:
         return
+    steps = "step" if max_staleness == 1 else "steps"
     yield (
-        f"rollout.max_staleness = {max_staleness}: the policy of {max_staleness} steps before samples, stops and "
+        f"rollout.max_staleness = {max_staleness}: the policy of {max_staleness} {steps} before samples, stops and "
         "selects: a prompt weighs f'(p_old), its pass rate then"
     )
     weighs_responses = isinstance(_importance(loss), SequenceTruncation | SequenceRejection)

@@ -90,8 +90,8 @@ class Comparison:
         self._pairs += 1
         if gold.name and answer.name and gold.name != answer.name:
             return False
-        if gold.key() == answer.key():
-            return True
+        if gold.key() == answer.key() and (gold.kind == "words") == (answer.kind == "words"):
+            return True  # PQR is a word, and no product pqr
         if self._pairs > _MAX_PAIRS:
             return False
         if (by_time := _same_time(gold, answer)) is not None:

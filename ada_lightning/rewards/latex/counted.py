@@ -66,3 +66,9 @@ ADJECTIVES = frozenset(
     """.split()  # noqa: SIM905
 )
 """Words before a noun that do not change how many there are."""
+TELLING = {
+    "black": "black", "blue": "blue", "brown": "brown", "gold": "gold", "golden": "gold", "gray": "gray",
+    "grey": "gray", "green": "green", "orange": "orange", "pink": "pink", "purple": "purple", "red": "red",
+    "silver": "silver", "white": "white", "yellow": "yellow", "male": "male", "female": "female",
+}  # fmt: skip
+"""Those of them that tell which things are counted: 7 blue balls are no 7 red balls."""

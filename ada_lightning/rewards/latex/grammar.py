@@ -205,8 +205,8 @@ class _Reader:
         if token[0].isdigit() or token[0] == ".":
             if len(token) > MAX_DIGITS:
                 raise UnreadableError(f"a literal of more than {MAX_DIGITS} digits")
-            if self.peek() == "_":
-                raise UnreadableError("a number with a subscript")
+            if self.peek() == "_" or re.match("0[1-9]", token):
+                raise UnreadableError("a number with a subscript, or one that begins with 0, as in dates")
             return "number", Fraction(token), "." in token
         if token == "|":
             self.open_bars += 1

@@ -73,6 +73,7 @@ def is_name(text: str) -> bool:
 
 
 def plain_name(text: str) -> str:
-    """Write a name without spaces, braces and commands of type, so that two spellings of it agree."""
+    """Write a name without spaces, braces and commands of type, so that two spellings of it agree; |AB| is AB."""
     text = re.sub(r"\\(?:text|mathrm|mathbf|operatorname|vec|overrightarrow|boldsymbol)(?![a-zA-Z])", "", text)
-    return re.sub(r"[\s{}]", "", text)
+    text = re.sub(r"[\s{}]", "", text)
+    return re.sub(r"^(?:\\overline|\|(?=[^|]*\|$))([A-Z]'?[A-Z]'?)\|?$", r"\1", text)

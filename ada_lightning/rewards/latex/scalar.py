@@ -83,8 +83,12 @@ class Scalars:
         other = read_quantity(side)
         if _is_rounding(other, value) or _is_rounding(value, other):
             return True
-        if (other.unit and value.unit and other.unit != value.unit) or other.is_percent != value.is_percent:
-            return read_number(other.value) is not None  # 1.5 hours = 90 minutes
+        expected, given = read_number(value.value), read_number(other.value)
+        if other.is_percent != value.is_percent:
+            candidates = _percent_readings(expected[0], value.is_percent, other.is_percent) if expected else []
+            return given is not None and any(self.tolerance.accepts(number, given[0]) for number in candidates)
+        if other.unit and value.unit and other.unit != value.unit:
+            return given is not None  # 1.5 hours = 90 minutes
         try:
             return same_tree(read_value(value.value), read_value(other.value), self.tolerance, self.budget)
         except UnreadableError:

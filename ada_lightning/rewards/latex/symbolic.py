@@ -2,10 +2,12 @@
 
 Why points decide, and no algebra system: two different rational functions agree at a random point with a probability of
 at most their degree over the number of points to choose from (Schwartz 1980, Zippel 1979), below 10^-15 here for all
-points together. Other expressions are analytic on each side of a few curves, and two of them that differ agree on a set
-of measure zero only; each is computed with more digits than all of its literals have. The points follow from a hash of
-both trees, so nobody can write an answer that is right at its own points. An algebra system knows less (it says no to
-equal logarithms) and has no bound on its time.
+points together. Other expressions are analytic on each side of a few curves, and two of them that differ there agree on
+a set of measure zero only; each is computed with more digits than all of its literals have. Two may be equal on one
+side and differ on another, as ``ab`` and ``|ab|`` do. So absolute values, roots and the like get many more points, to
+have some on each side: 60 points miss an eighth of the range once in 3,000. The points follow from a hash of both
+trees, so nobody can write an answer that is right at its own points. An algebra system knows less (it says no to equal
+logarithms) and has no bound on its time.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import hashlib
 import random
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 from ada_lightning.rewards.latex.cost import bits, has_decimal, has_symbol, is_affordable, rational
@@ -29,11 +32,17 @@ _DIGITS_OF_A_BIT = 0.31
 _SPARE_DIGITS = 12
 """For what is lost in rounding."""
 _NUM_POINTS = 5
+_NUM_POINTS_OF_PIECES = 60
+_SPARE_POINTS = 19
+"""For those at which nothing has a value."""
+_MAX_MISSING = 3
+"""Points at which one side alone has a value, for each at which both are equal: (n-k)! and (k-n)! are where n = k."""
 _MANY_DIGITS = 400
-_MAX_TRIES = 24
 _GRAIN = 2**24
 _RANGES = ((0, 1), (1, 8), (0, 8), (2, 60))
+_RANGES_OF_PIECES = (*_RANGES, (1, 2), (2, 3), (3, 5), (5, 9))
 _EXACT_KINDS = frozenset(("number", "symbol", "add", "multiply", "divide", "power", "abs"))
+_IN_PIECES = frozenset(("abs", "floor", "ceiling", "binomial", "factorial", "arcsin", "arccos", "arctan"))
 
 
 def are_equal(gold: Tree, answer: Tree, tolerance: Tolerance, budget: CpuBudget) -> bool:
@@ -86,22 +95,24 @@ def _is_integer(number: Fraction | None) -> bool:
 
 def _at_points(gold: Tree, answer: Tree) -> Iterator[tuple[Fraction | None, Fraction | None]]:
     """Exact values of both at random points."""
-    for point in list(_points(gold, answer))[:_NUM_POINTS]:
+    for point in islice(_points(gold, answer), _num_points(gold, answer)):
         yield tuple(rational(substitute(tree, point)) for tree in (gold, answer))  # type: ignore[misc]
 
 
 def _agree(gold: Tree, answer: Tree) -> bool:
     """Whether both have the same values, and are defined alike, at random points."""
     digits, is_complex = _digits(gold, answer), _has_i(gold) or _has_i(answer)
-    presumed = positives(gold) & positives(answer)
-    num_equal, enough = 0, _NUM_POINTS if digits < _MANY_DIGITS else 2
+    presumed = (positives(gold) & positives(answer)) | integers(gold) | integers(answer)
+    num_equal = num_missing = 0
+    enough = _num_points(gold, answer) if digits < _MANY_DIGITS else 2
     for point in _points(gold, answer):
         try:
             pair = _pair(gold, answer, point, digits, is_complex=is_complex)
         except TooLargeError:
             continue
         except UndefinedError:
-            if presumed:  # ln x + ln y has no value where ln(xy) may have one
+            num_missing += 1
+            if presumed:  # ln x + ln y has no value where ln(xy) may have one, nor (n-2)! where n(n-1)/2 has
                 continue
             return False
         if pair is None:
@@ -110,8 +121,8 @@ def _agree(gold: Tree, answer: Tree) -> bool:
             return False
         num_equal += 1
         if num_equal == enough:
-            return True
-    return num_equal >= 2
+            break
+    return num_equal >= 2 and num_missing <= _MAX_MISSING * num_equal
 
 
 def _pair(gold: Tree, answer: Tree, point: Point, digits: int, *, is_complex: bool) -> tuple[Any, Any, Any] | None:
@@ -144,6 +155,22 @@ def _is_near(first: Any, second: Any, scale: Any, digits: int) -> bool:
         return bool(abs(first - second) <= mpmath.mpf(10) ** (_SPARE_DIGITS - digits) * scale)
 
 
+def _num_points(*trees: Tree) -> int:
+    return _NUM_POINTS_OF_PIECES if _is_in_pieces(*trees) else _NUM_POINTS
+
+
+def _is_in_pieces(*trees: Tree) -> bool:
+    """Whether a part can follow one formula here and another there: ``|x-1|``, the root of a square, a binomial."""
+    parts = (part for tree in trees for part in walk(tree))
+    return any((part[0] in _IN_PIECES or _is_root(part)) and has_symbol(part) for part in parts)
+
+
+def _is_root(part: Tree) -> bool:
+    """Whether it is the root of more than a bare variable, which is taken for positive."""
+    exponent = rational(part[2]) if part[0] == "power" and part[1][0] != "symbol" else None
+    return exponent is not None and not _is_integer(exponent)
+
+
 def _digits(*trees: Tree) -> int:
     """More digits than the literals and results of all trees have together."""
     return int(_DIGITS + 2 * _DIGITS_OF_A_BIT * sum(bits(tree) for tree in trees))
@@ -159,8 +186,9 @@ def _points(gold: Tree, answer: Tree) -> Iterator[dict[str, Fraction]]:
     whole = integers(gold) | integers(answer)
     positive = (positives(gold) & positives(answer)) | whole
     rng = random.Random(hashlib.sha256(repr((gold, answer)).encode()).digest())
-    for index in range(_MAX_TRIES):
-        low, high = _RANGES[index % len(_RANGES)]
+    ranges = _RANGES_OF_PIECES if _is_in_pieces(gold, answer) else _RANGES
+    for index in range(_num_points(gold, answer) + _SPARE_POINTS):
+        low, high = ranges[index % len(ranges)]
         point = {}
         for name in names:
             value = Fraction(rng.randrange(1, (high - low) * _GRAIN), _GRAIN) + low
@@ -204,7 +232,7 @@ def _same_relation(gold: Tree, answer: Tree) -> bool:
         except (TooLargeError, UndefinedError):
             continue
         pairs += [pair] if pair is not None else []
-        if len(pairs) == _NUM_POINTS:
+        if len(pairs) == _num_points(expected, given):
             break
     if len(pairs) < 3:
         return False
@@ -237,10 +265,10 @@ def _same_constant(gold: Tree, answer: Tree, tolerance: Tolerance) -> bool:
 
 
 def decimal_value(tree: Tree) -> Fraction | None:
-    """The value of a real constant to forty digits; None where there is none, or where it would be costly."""
+    """The value of a real constant to forty digits; None for anything else, or where it would be costly."""
     import mpmath
 
-    if has_symbol(tree) or not is_affordable(tree):
+    if tree[0] in ("relation", "and") or has_symbol(tree) or not is_affordable(tree):
         return None
     exact = rational(tree)
     if exact is not None:

@@ -19,6 +19,17 @@ _ANSWER_IS = (
 """What may stand before an answer."""
 
 
+_ORDINALS = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    "eleventh", "twelfth",
+)  # fmt: skip
+_ORDINAL_WORD = rf"^(?i:\\text\s*\{{\s*(?:the\s+)?({'|'.join(_ORDINALS)})\s*\}}|(?:the\s+)?({'|'.join(_ORDINALS)}))$"
+
+
+def _as_ordinal(found: re.Match[str]) -> str:
+    return f"{_ORDINALS.index((found[1] or found[2]).lower()) + 1}"
+
+
 def _as_list(found: re.Match[str]) -> str:
     """Write a system of equations in one line; the pieces of a function stay as they are."""
     rows = [row.strip() for row in found[1].split(r"\\")]
@@ -56,6 +67,17 @@ _REPLACEMENTS = [
         (r"\\lg(?![a-zA-Z])", r"\\log "),
         (r"\{((?:[^{}]|\{[^{}]*\})*)\\over(?![a-z])((?:[^{}]|\{[^{}]*\})*)\}", r"\\frac{\1}{\2}"),
         (r"^([^{}]*)\\over(?![a-z])([^{}]*)$", r"\\frac{\1}{\2}"),
+        (r"(?<![A-Za-z\\])C\(\s*([0-9]+|[a-z])\s*,\s*([0-9]+|[a-z])\s*\)", r"\\binom{\1}{\2}"),
+        (r"(?<![A-Za-z0-9)}])(?:\{\}\s*)?[_^]\s*\{?([0-9]+|[a-z])\}?\s*C_\s*\{?([0-9]+|[a-z])\}?", r"\\binom{\1}{\2}"),
+        (r"\{([^{}]*)\\choose(?![a-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
+        (r"\\(?:display|text|script)style(?![a-zA-Z])", ""),
+        (r"\\(?:simeq|thickapprox)(?![a-zA-Z])(?=\s*[-+]?[0-9.])", r"\\approx "),
+        (r"\\dot\s*\{?([0-9])\}?([0-9]*)\\dot\s*\{?([0-9])\}?", r"\\overline{\1\2\3}"),
+        (
+            r"\\(?:math|text)(?:bf|it|rm)\s*(?=\{[^{}\\]*\\(?:[dtc]?frac\s*(?:\{\s*)?[-0-9\\]|sqrt|pi(?![a-zA-Z])))"
+            + _GROUP,
+            r"{\1}",
+        ),
         (r"\\(?:langle|lparen)(?![a-zA-Z])", "("),
         (r"\\(?:rangle|rparen)(?![a-zA-Z])", ")"),
         (r"\\(?:[lr]?Vert)(?![a-zA-Z])", r"\\|"),
@@ -127,6 +149,7 @@ _REPLACEMENTS = [
         (r"(?<![\\a-zA-Z])(pi|sqrt|sin|cos|tan|ln|log|exp)(?![a-zA-Z])", r"\\\1 "),
         (r"\*\*", "^"),
         (r"\*", r"\\cdot "),
+        (_ORDINAL_WORD, _as_ordinal),
         (r"\s+", " "),
         (r"(?<![0-9.,/] )(?<![0-9.,/])[0-9]{1,3}(?: [0-9]{3})+(?! ?[0-9/])", lambda found: found[0].replace(" ", "")),
     )

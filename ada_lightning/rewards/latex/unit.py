@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ada_lightning.rewards.latex import foreign
-from ada_lightning.rewards.latex.counted import ADJECTIVES, NOUNS
+from ada_lightning.rewards.latex.counted import ADJECTIVES, NOUNS, TELLING
 
 # fmt: off
 _NAMES = {
@@ -111,7 +111,7 @@ def unit_name(text: str, *, any_word: bool = False) -> str | None:
 
 
 def may_be_one(first: str, second: str) -> bool:
-    """Whether two units are one, or one of them tells less: degrees of no scale, dollars for dollars a pound.
+    """Whether two units are one, or one of them tells less: degrees of no scale, dollars for dollars a pound, balls.
 
     Example:
         >>> may_be_one("degree", "celsius"), may_be_one("dollar", "dollar/pound"), may_be_one("meter", "meter/second")
@@ -120,8 +120,11 @@ def may_be_one(first: str, second: str) -> bool:
     less, more = sorted((first, second), key=len)
     if first == second or not less:
         return True
-    is_temperature = {first, second} in ({"degree", "celsius"}, {"degree", "fahrenheit"})
-    return is_temperature or (less in CURRENCIES.values() and more.startswith(f"{less}/"))
+    plain = [" ".join(word for word in name.split(" ") if word not in TELLING) for name in (less, more)]
+    if plain[0] == plain[1] == less:  # balls, and red balls
+        return True
+    is_short = {first, second} in ({"degree", "celsius"}, {"degree", "fahrenheit"}, {"pound", "pound sterling"})
+    return is_short or (less in CURRENCIES.values() and more.startswith(f"{less}/"))
 
 
 def is_bare_unit(text: str, *, is_apart: bool = True) -> bool:
@@ -158,7 +161,7 @@ def _is_part(word: str) -> bool:
 def _product(text: str, any_word: bool) -> list[tuple[str, str]] | None:
     """Factors of one side of a ``per``, each with its power; None where something is no factor of a unit."""
     factors: list[tuple[str, str]] = []
-    power = ""
+    power = told = ""
     needs_unit = False
     for word in text.split():
         found = _ATOM.fullmatch(word)
@@ -171,12 +174,13 @@ def _product(text: str, any_word: bool) -> list[tuple[str, str]] | None:
             power = _POWER_BEFORE[lower]
         elif lower in _HARMLESS or lower in _BESIDE:
             needs_unit |= lower in _BESIDE
+            told += f"{TELLING[lower]} " if lower in TELLING else ""
         else:
             name = _known(found[1]) or (_singular(lower) if any_word else "")
             if not name:
                 return None
-            factors.append((name, found[2] or power))
-            power = ""
+            factors.append((told + name, found[2] or power))
+            power = told = ""
     return None if power or (needs_unit and not factors) else factors
 
 

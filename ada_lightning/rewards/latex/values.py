@@ -107,7 +107,7 @@ class Evaluator:
         if kind == "factorial":
             return self._factorial(first)
         if kind == "binomial":
-            return self._factorial(first) / (self._factorial(last) * self._factorial(first - last))
+            return self._binomial(first, last)
         if kind in ("ln", "log"):
             base = 10 if kind == "log" and len(parts) == 1 else last if kind == "log" else self.mp.e
             if first == 0 or base in (0, 1):
@@ -131,6 +131,11 @@ class Evaluator:
         if abs(value) > _MAX_GAMMA or (self.mp.mp.dps > _MAX_GAMMA_DIGITS and value != self.mp.nint(value.real)):
             raise TooLargeError
         return self.mp.factorial(value)
+
+    def _binomial(self, top: Any, bottom: Any) -> Any:
+        if all(self.mp.isint(number) and number.real >= 0 for number in (top, bottom)) and top.real < bottom.real:
+            return self.mp.mpf(0)  # no way to take two of one
+        return self._factorial(top) / (self._factorial(bottom) * self._factorial(top - bottom))
 
     def _limit(self, exponent: Any) -> None:
         if abs(exponent) > MAX_MAGNITUDE:

@@ -12,7 +12,8 @@ _LONG_WORD = re.compile(rf"(?<![\\a-zA-Z]){_LETTER}{{3,}}|[{CJK}]")
 _ORDINAL = re.compile(r"(?<=[0-9])\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b\s*\}?")
 _ROMAN = re.compile(r"(?:I{1,3}|IV|VI{0,3}|IX|XI{0,3})")
 _ABBREVIATION = re.compile(r"(?:[A-Z]\.\s?)+[A-Z]\.?")
-_CODE = re.compile(r"(?:[A-Za-z]+[0-9]+\s+\w+|\w+\s+[A-Za-z]+[0-9]+|(?:the\s+)?[0-9]{4}s)")
+_PRODUCT = re.compile(r"(?![A-Z]+$)[b-df-hj-np-tv-xzA-Z]{3,5}|abcd?e?|bcd|xyzw?|wxyz")
+_CODE = re.compile(r"(?:[A-Za-z]+[0-9]+\s+\w+|\w+\s+[A-Za-z]+[0-9]+|(?:the\s+)?[0-9]{4}s|[0-9]{4}-[0-9]{2}-[0-9]{2})")
 _NOTHING = re.compile(
     r"(?:there (?:is|are) )?no (?:real |such |integer |valid |possible )?(?:solutions?|roots?|values?)(?: exists?)?"
     r"|(?:the )?empty set|\u65e0(?:\u5b9e\u6570)?\u89e3|\u7a7a\u96c6"
@@ -42,13 +43,13 @@ def words(text: str, *, fold: bool = True) -> str:
 
 
 def is_words(text: str) -> bool:
-    r"""Words: of three letters or more (``xy`` is a product), of a script without capitals, inside of ``\text``.
+    r"""Words: of three letters or more, of a script without capitals, inside of ``\text``; ``xy`` and ``mgh`` are none.
 
     Example:
-        >>> [is_words(text) for text in ("no solution", r"\text{A}", "xy", "(B)", "x+y")]
-        [True, True, False, True, False]
+        >>> [is_words(text) for text in ("no solution", r"\text{A}", "xy", "mgh", "(B)", "x+y")]
+        [True, True, False, False, True, False]
     """
-    if _WORDS.fullmatch(text) is None:
+    if _WORDS.fullmatch(text) is None or _PRODUCT.fullmatch(text.strip(" .,?();")):
         return False
     plain = words(text)
     if plain.endswith("!"):
@@ -69,6 +70,8 @@ def is_prose(text: str) -> bool:
         >>> is_prose("Route 9"), is_prose(r"\int_0^1 x dx"), is_prose("3x+2")
         (True, False, False)
     """
+    if _PRODUCT.fullmatch(text.strip(" .,?();")):
+        return False
     plain = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
     is_code = _CODE.fullmatch(plain.strip()) is not None
     return (is_code or _LONG_WORD.search(re.sub(r"\\[a-zA-Z]+", " ", plain)) is not None) and r"\\" not in text

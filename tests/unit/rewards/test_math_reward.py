@@ -1,4 +1,5 @@
 import contextlib
+import itertools
 import json
 import pickle
 import signal
@@ -415,6 +416,26 @@ def test_the_pieces_of_a_function_keep_their_conditions():
     pieces = r"\begin{cases}%s & x>0\\%s & x<0\end{cases}"
     assert verdict(pieces % ("x", "-x"), rf"\boxed{{{pieces % ('x', '-x')}}}").reward == 1.0
     assert verdict(pieces % ("x", "-x"), rf"\boxed{{{pieces % ('-x', 'x')}}}").reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("{0}{1}", "|{0}{1}|"),
+        ("|{0}+{1}|", "|{0}|+|{1}|"),
+        ("{0}={1}w", "{0}=|{1}|w"),
+        (r"\frac{{{0}}}{{{1}}}", r"\sqrt{{\frac{{{0}^2}}{{{1}^2}}}}"),
+        ("{0}^2+3{0}+2+{1}", "|{0}^2+3{0}+2|+{1}"),
+        (r"\lfloor {0}\rfloor+\lfloor {1}\rfloor", r"\lfloor {0}+{1}\rfloor"),
+        (r"({0}-{1})!", r"({1}-{0})!"),
+        (r"\binom{{{0}}}{{{1}}}", r"\binom{{{0}}}{{{1}+1}}"),
+    ],
+)
+def test_what_is_equal_only_for_some_signs_is_not_equal_by_luck(gold, answer):
+    """Under ten pairs of names: five points of random signs take one of 32 for equal, and of some most."""
+    for names in itertools.combinations("abpqz", 2):
+        given = answer.format(*names)
+        assert verdict(gold.format(*names), given, extraction=WholeResponse()).reward == 0.0, given
 
 
 def test_points_that_decide_follow_from_both_sides():

@@ -166,7 +166,8 @@ def test_lock_and_project_agree():
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
-    wanted = [*project["project"]["dependencies"], *extras["cpu"], *extras["dev"], *project["build-system"]["requires"]]
+    of_extras = [requirement for name in ("cpu", "dev", "bench") for requirement in extras[name]]
+    wanted = [*project["project"]["dependencies"], *of_extras, *project["build-system"]["requires"]]
     pins = {canonicalize_name(name): version for name, version in lock().items()}
     for requirement in map(Requirement, wanted):
         version = pins.get(canonicalize_name(requirement.name))

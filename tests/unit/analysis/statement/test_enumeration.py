@@ -532,6 +532,20 @@ def test_a_rule_that_holds_inside_a_block_is_refused():
     assert pools
 
 
+@pytest.mark.parametrize(
+    "advantage",
+    ["accepted", "dr_grpo", "exact linear", "history_baseline", "rloo", "rounded_history", "shrinkage_baseline"],
+)
+@pytest.mark.parametrize("sampler", ["uniform", "balance"])
+def test_a_baseline_that_pushes_responses_to_end_is_said_to(sampler, advantage):
+    """What is left of a prompt weighs something in all, so that the rate of ending itself is pulled."""
+    name = small(sampler, "exclude")
+    lines = statement(name, advantage, "all", truncated="exclude")
+    cell = Cell(name, advantage, "all", "constant", "exclude", lines, sampled(name, "exclude"), {})
+    says_so = any("pushes responses to end" in line for line in lines)
+    assert says_so == (cell.is_uncentred() and not cell.is_of_accepted)
+
+
 @pytest.mark.parametrize("advantage", ADVANTAGES)
 def test_older_policies_and_later_updates_take_the_promise_back(advantage):
     """Whole responses' ratios keep the old weight and the new direction; without them an uncentred baseline adds to it.

@@ -88,7 +88,7 @@ def test_two_formulas_in_dollars_are_two_values():
         (r"5\text{ is wrong}", ""),
         ("5 percentages", ""),
         ("5 berries", "berry"),
-        ("5 red marbles in total", "marble"),
+        ("5 red marbles in total", "red marble"),
         (r"\$5\text{ per hour}", "dollar/hour"),
         ("5m", ""),
         ("5x", ""),
