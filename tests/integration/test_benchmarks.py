@@ -19,6 +19,7 @@ SMALLEST = {
     "benchmarks.curriculum": ["--prompts", 8, "--per-step", 2, "--epochs", 2],
     "benchmarks.estimator_bias": [],
     "benchmarks.giving_up": ["--prompts", 4, "--visits", 1],
+    "benchmarks.grading": ["--only", "ada_lightning"],
     "benchmarks.gpu_update": ["--tiny", "--repetitions", 1],
     "benchmarks.memory_plan": [],
     "benchmarks.overhead": ["--steps", 2, *OVERRIDES],
@@ -65,7 +66,10 @@ START_ONLY = {
     "studies.trl_side_by_side",
 }
 """Their smallest sizes take a core half a minute or more, or a gigabyte of disk, or have tests: ``--help``."""
-NOT_ON_A_PAGE = {"benchmarks.cluster_sim_cpu_curve", "benchmarks.simulation.pass_rates"} | {
+NOT_ON_A_PAGE = {
+    "benchmarks.cluster_sim_cpu_curve",
+    "benchmarks.grading.judges",
+    "benchmarks.simulation.pass_rates",
     "benchmarks.step_ours",
     "benchmarks.step_trl",
     "studies.trl_run",
@@ -77,7 +81,8 @@ def test_every_program_stands_on_a_page_and_here():
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     on_pages = {name for page in pages for name in re.findall(r"python -m research\.([\w.]+\w)", page.read_text())}
     files = [path for path in (ROOT / "research").rglob("*.py") if '__name__ == "__main__"' in path.read_text()]
-    programs = {str(path.relative_to(ROOT / "research").with_suffix("")).replace("/", ".") for path in files}
+    programs = {".".join(path.relative_to(ROOT / "research").with_suffix("").parts) for path in files}
+    programs = {name.removesuffix(".__main__") for name in programs}
     assert on_pages == set(SMALLEST) | START_ONLY == programs - NOT_ON_A_PAGE
 
 
@@ -91,7 +96,8 @@ def figures(tmp_path):
 @pytest.mark.parametrize("name", sorted(SMALLEST))
 def test_a_command_of_the_pages_does_its_smallest_work(name, programs, figures):
     options = ["--folder", figures / "walk"] if name == "studies.sums" else []
-    program = f"research/{name.replace('.', '/')}.py"
+    program = f"research/{name.replace('.', '/')}"
+    program += "/__main__.py" if (ROOT / program).is_dir() else ".py"
     done = programs.run(program, *SMALLEST[name], *options, environment={"BENCHMARK_FIGURES": str(figures)})
     assert done.returncode == 0, done.stderr[-2000:]
 
