@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import PoolEnd, Sampler
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.core.stopping.rule import FixedRule
 from ada_lightning.methods.checked import Check, Checked, at_least
 
 
+@option("sampler", "uniform")
 @dataclass(kw_only=True, eq=False)
 class UniformSampler(Checked, Sampler):
-    """Draws ``group_size`` responses per prompt at once. Responses that are no evidence are not drawn anew."""
+    """The same number of responses for every prompt, as GRPO draws them.
 
-    group_size: int
+    All at once; responses that are no evidence are not drawn anew.
+    """
+
+    group_size: int = 4
+    """Responses per prompt and step."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,16 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.sampling.by_tokens import TokenDividingSampler
-from ada_lightning.methods.sampling.gradient_variance import GradientVariance
+from ada_lightning.methods.sampling.gradient_variance import GradientVariance, RlooVariance
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
 
 _MARGIN = 1e-6
 """Predictions keep this distance from 0 and 1, as in the public code: ``ln p`` must stay finite."""
 
 
+@option("sampler", "vip", responses_per_prompt=8, variance=use(RlooVariance), group_size="${.n_max}")
 @dataclass(kw_only=True, eq=False)
 class VipSampler(TokenDividingSampler):
     """Responses go where they lower the gradient's variance most, which is to pass rates near 1/2.
