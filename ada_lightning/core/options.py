@@ -26,7 +26,6 @@ PUBLIC_PACKAGES = (
     "ada_lightning.methods.estimators",
     "ada_lightning.methods.gradient_norms",
     "ada_lightning.methods.objectives",
-    "ada_lightning.methods.published",
     "ada_lightning.methods.refill",
     "ada_lightning.methods.sampling",
     "ada_lightning.methods.selection",
