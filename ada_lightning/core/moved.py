@@ -15,9 +15,9 @@ def lazily(package: str, moved: Mapping[str, str]) -> Callable[[str], Any]:
         moved: name of each class to the module that has it now.
     """
 
-    def __getattr__(name: str) -> Any:
+    def find(name: str) -> Any:
         if name not in moved:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(moved[name]), name)
 
-    return __getattr__
+    return find

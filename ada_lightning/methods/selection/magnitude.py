@@ -17,7 +17,7 @@ from ada_lightning.methods.functional import standardized
 class AdvantageSelection(Checked, Selection):
     """Leaves out some responses of little advantage, before anything trains."""
 
-    rate: float
+    rate: float = 0.5
     """Share or probability that is left out, in [0, 1)."""
 
     def _checks(self) -> Iterator[Check]:
