@@ -27,6 +27,18 @@ PARTS = ("estimator", "curriculum", "sampler", "selection", "refill", "advantage
 """Groups of the parts that make a method, in the order in which one may refer to another."""
 
 
+DEFAULTS = {
+    "estimator": "beta_history",
+    "curriculum": "uniform",
+    "sampler": "balance",
+    "selection": "balanced",
+    "refill": "none",
+    "advantage": "exact",
+    "loss": "clipped",
+}
+"""Option by group, of what a method does not say; those of ``conf/train.yaml``."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """A method. A part that is not given is the run's: whatever its configuration has, see :data:`DEFAULTS`.
