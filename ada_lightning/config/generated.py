@@ -111,7 +111,9 @@ def _made() -> Catalog:
         for group, options in OPTIONS.items()
         if options
     }
-    found["experiment"] = {name: Entry(each.node, "_global_", each.text) for name, each in RECIPES.items()}
+    found["experiment"] = {
+        name: Entry(each.node, "_global_", " ".join(each.text.split())) for name, each in RECIPES.items()
+    }
     return found
 
 
