@@ -29,7 +29,7 @@ PARTS = ("estimator", "curriculum", "sampler", "selection", "refill", "advantage
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What ``docs/methods.md`` says of a method, and ``docs/methods_checked.md``: both tables are made of these."""
+    """What ``docs/methods.md`` says of a method: a row of one of its tables."""
 
     table: str
     """``responses`` (who gets how many), ``prompts`` (which), ``training`` (which responses train) or ``update``."""
@@ -41,12 +41,21 @@ class Card:
     """``faithful``: what paper or authors' code do; ``after``: public detail is missing, or something else is done."""
     departs: str = "-"
     """Where it departs from its source."""
-    checked: str = ""
-    """Which part of it a test holds."""
-    against: str = "nothing"
+    also: Sequence[str] = ()
+    """Further methods that the row is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What ``docs/methods_checked.md`` says of a method: which test holds its rule to what."""
+
+    rule: str
+    against: str
     """``brute force``, ``enumeration``, ``simulation``, ``their loop, rewritten``, ``by hand`` or ``nothing``."""
-    test: str = ""
-    """The test, as ``unit/folder/test_file.py::test_name``."""
+    test: str
+    """As ``unit/folder/test_file.py::test_name``."""
+    also: Sequence[str] = ()
+    """Further methods that the row is about."""
 
 
 DEFAULTS = {
@@ -89,7 +98,7 @@ class Recipe:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Values by dotted key, of the method or of the run."""
     card: Card | None = None
-    """Its rows in the pages of methods; several methods may share one."""
+    checked: Checked | None = None
     builds_on: Sequence[str] = ()
     """Files of the configuration in front of it, such as ``/paper/base``."""
 
