@@ -10,6 +10,8 @@ from ada_lightning.config.generated import marked_modules
 from ada_lightning.methods.recipe import RECIPES, Recipe
 from research.benchmarks.report import markdown
 
+DASH = chr(0x2013)
+"""Stands in a cell that has nothing to say."""
 COST = {"responses": "responses per prompt"}
 """Heading of the column of costs, where it is not that."""
 
@@ -29,7 +31,7 @@ def methods(table: str) -> str:
     for each in shipped():
         if (card := each.card) is not None and card.table == table:
             cells = (card.changes, card.needs, card.cost, card.fidelity, card.departs)
-            rows.append([_names(each, card.also), *("–" if cell == "-" else cell for cell in cells)])
+            rows.append([_names(each, card.also), *(DASH if cell == "-" else cell for cell in cells)])
     return markdown(heads, rows)
 
 
