@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,8 +53,35 @@ class _Later:
 
 def register() -> None:
     """Hand all of them to Hydra. Safe to call twice."""
+    _hand_over(catalog())
+
+
+def register_own(folder: Path) -> list[str]:
+    """Import the modules of a folder that have options or recipes, and hand these to Hydra.
+
+    For the folder of ``--config-dir``, whose files name classes to run already. It becomes importable, so that stored
+    configurations find the classes by the modules' names.
+
+    Returns:
+        Names of the modules.
+
+    Raises:
+        ImportError: a module has the name of another one that is imported already.
+    """
+    own = [path for path in sorted(folder.glob("*.py")) if _is_marked(path)]
+    if own:
+        sys.path.insert(0, str(folder.resolve()))
+    for path in own:
+        module = import_module(path.stem)
+        if Path(str(module.__file__)).resolve() != path.resolve():
+            raise ImportError(f"{path} has the name of another module, {module.__file__}; give the file another name")
+    _hand_over(_collected())
+    return [path.stem for path in own]
+
+
+def _hand_over(found: Catalog) -> None:
     repo = ConfigStore.instance().repo
-    for group, entries in catalog().items():
+    for group, entries in found.items():
         for name, entry in entries.items():
             *folders, last = f"{group}/{name}".split("/")
             place = repo
@@ -101,11 +129,16 @@ def catalog() -> Catalog:
 
 def _made() -> Catalog:
     """Import what is marked, and collect it."""
+    for module in marked_modules():
+        import_module(module)
+    return _collected()
+
+
+def _collected() -> Catalog:
+    """Options and recipes of all modules imported so far."""
     from ada_lightning.core.options import OPTIONS
     from ada_lightning.methods.recipe import RECIPES
 
-    for module in marked_modules():
-        import_module(module)
     found: Catalog = {
         group: {name: Entry(each.node, each.package, each.text) for name, each in options.items()}
         for group, options in OPTIONS.items()
@@ -120,9 +153,12 @@ def _made() -> Catalog:
 def marked_modules() -> Iterator[str]:
     """Names of the modules that have options or recipes."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        if any(line.startswith(MARKS) for line in lines):
+        if _is_marked(path):
             yield ".".join(["ada_lightning", *path.relative_to(PACKAGE).with_suffix("").parts])
+
+
+def _is_marked(path: Path) -> bool:
+    return any(line.startswith(MARKS) for line in path.read_text(encoding="utf-8").splitlines())
 
 
 def _state() -> str:
