@@ -11,13 +11,18 @@ import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hydra.core.config_store import ConfigNode, ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.object_type import ObjectType
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import OmegaConf
 
 import ada_lightning
 
@@ -40,27 +45,70 @@ Catalog = dict[str, dict[str, Entry]]
 """Entries by group and name; a group within another has a slash, experiments are the group ``experiment``."""
 
 
-class _Later:
-    """A node that becomes a configuration when it is loaded: of some two hundred a run needs thirty."""
+class GeneratedSource(ConfigSource):
+    """What Hydra finds behind ``ada://``: all of the catalog, as if it were a folder of files."""
 
-    def __init__(self, node: dict[str, Any]) -> None:
-        self.node = node
+    @staticmethod
+    def scheme() -> str:
+        """Name of the kind of place."""
+        return "ada"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> DictConfig:
-        return OmegaConf.create(self.node)
+    def available(self) -> bool:
+        """Always."""
+        return True
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """Return an option or an experiment by its path."""
+        entry = self._entry(config_path)
+        if entry is None:
+            raise ConfigLoadError(f"there is no {config_path}")
+        return ConfigResult(
+            provider=PROVIDER,
+            path=self.full_path(),
+            config=OmegaConf.create(entry.node),
+            header={"package": entry.package},
+        )
+
+    def is_group(self, config_path: str) -> bool:
+        """Whether a path leads to options."""
+        return config_path in ("", "/") or any(f"{name}/".startswith(f"{config_path.strip('/')}/") for name in _paths())
+
+    def is_config(self, config_path: str) -> bool:
+        """Whether a path leads to an option or an experiment."""
+        return self._entry(config_path) is not None
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """Names of the groups, the options or both directly below a path."""
+        above = f"{config_path.strip('/')}/".removeprefix("/")
+        below = [name.removeprefix(above) for name in _paths() if name.startswith(above)]
+        options = {name for name in below if "/" not in name and self.is_config(above + name)}
+        groups = {name.partition("/")[0] for name in below if "/" in name}
+        kept = {ObjectType.CONFIG: options, ObjectType.GROUP: groups}
+        return sorted(options | groups if results_filter is None else kept[results_filter])
+
+    @staticmethod
+    def _entry(config_path: str) -> Entry | None:
+        return _paths().get(config_path.strip("/").removesuffix(".yaml"))
+
+
+class GeneratedSearchPath(SearchPathPlugin):
+    """Has Hydra look there last, behind every folder of files."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Add the place; named as Hydra's own last one, in front of which it puts the folder of ``--config-dir``."""
+        search_path.append(provider="schema", path="ada://")
 
 
 def register() -> None:
-    """Hand all of them to Hydra. Safe to call twice."""
-    repo = ConfigStore.instance().repo
-    for group, entries in catalog().items():
-        for name, entry in entries.items():
-            *folders, last = f"{group}/{name}".split("/")
-            place = repo
-            for folder in folders:
-                place = place.setdefault(folder, {})
-            later: Any = _Later(entry.node)
-            place[f"{last}.yaml"] = ConfigNode(f"{last}.yaml", later, "/".join(folders), entry.package, PROVIDER)
+    """Have Hydra find all of them. Safe to call twice."""
+    for plugin in (GeneratedSource, GeneratedSearchPath):
+        Plugins.instance().register(plugin)
+
+
+@cache
+def _paths() -> dict[str, Entry]:
+    """Every entry by its path."""
+    return {f"{group}/{name}": entry for group, entries in catalog().items() for name, entry in entries.items()}
 
 
 def names(config_dir: Path, group: str) -> list[str]:
