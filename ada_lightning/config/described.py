@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from ada_lightning.config.folder import CONFIG_DIR
-from ada_lightning.config.generated import Entry, catalog, experiments, groups_within, names
+from ada_lightning.methods.catalog import Entry, catalog, experiments, groups_within, names
 from ada_lightning.methods.view import locate
 
 WIDTH = 120

@@ -45,8 +45,8 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     Returns:
         The command line for Hydra, without passwords of tracking stores.
     """
-    from ada_lightning.config.generated import register_own
     from ada_lightning.config.overrides import folders_of_ones_own, override_errors
+    from ada_lightning.methods.catalog import add_own
     from ada_lightning.run.scratch import use_own_scratch
     from ada_lightning.run.terminal import plain_warnings
 
@@ -57,7 +57,7 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     except ValueError as error:
         sys.exit(f"error: {error}")
     for folder in folders_of_ones_own(arguments):
-        register_own(folder)
+        add_own(folder)
     if errors := override_errors(arguments, CONFIG_DIR, program):
         end_with("\n".join(f"error: {error}" for error in errors))
     return arguments

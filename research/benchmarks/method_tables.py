@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 
-from ada_lightning.config.generated import marked_modules
+from ada_lightning.methods.catalog import marked_modules
 from ada_lightning.methods.recipe import RECIPES, Recipe
 from research.benchmarks.report import markdown
 
