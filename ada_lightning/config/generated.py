@@ -1,7 +1,7 @@
 """The command line's options and experiments, where Hydra looks for them.
 
-Files of ``conf/``, and of one's own in ``--config-dir``, come first; what they do not have is looked up in the catalog of
-classes and recipes (``methods/catalog.py``).
+Files of ``conf/``, and of one's own in ``--config-dir``, come first; what they do not have is looked up in the catalog
+of classes and recipes (``methods/catalog.py``).
 """
 
 from __future__ import annotations

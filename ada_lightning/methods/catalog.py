@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
@@ -51,6 +52,7 @@ def catalog() -> Catalog:
     return _CATALOG
 
 
+@cache
 def entries() -> Mapping[str, Entry]:
     """Return every entry by its path: ``sampler/balance``, ``experiment/paper/grpo``."""
     return {f"{group}/{name}": entry for group, found in catalog().items() for name, entry in found.items()}
@@ -106,6 +108,7 @@ def add_own(folder: Path) -> list[str]:
     if own:
         for group, found in _collected().items():
             catalog().setdefault(group, {}).update(found)
+        entries.cache_clear()
     return [path.stem for path in own]
 
 

@@ -1,8 +1,8 @@
 """The runs of Reinforce-Ada's tables (arXiv:2510.04996v3, section 4.1 and appendix D), as published.
 
-Settings, data and models: ``conf/paper/base.yaml``. Each recipe says the paper's weighted avg@32 (tables 2 and 4) for the
-models that have a row: ``model=qwen2_5_math_1_5b | qwen2_5_math_7b | llama3_2_3b_instruct | qwen3_4b_instruct``. Start one
-with ``data.source.path=train.jsonl``.
+Settings, data and models: ``conf/paper/base.yaml``. Each recipe says the paper's weighted avg@32 (tables 2 and 4) for
+the models that have a row: ``model=qwen2_5_math_1_5b | qwen2_5_math_7b | llama3_2_3b_instruct | qwen3_4b_instruct``.
+Start one with ``data.source.path=train.jsonl``.
 """
 
 from __future__ import annotations
