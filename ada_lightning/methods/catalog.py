@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -58,10 +59,14 @@ def entries() -> Mapping[str, Entry]:
     return {f"{group}/{name}": entry for group, found in catalog().items() for name, entry in found.items()}
 
 
-def targets(group: str) -> frozenset[str]:
-    """Return the classes that the options of a group name, those of groups within it too."""
+def named_by(config_dir: Path, group: str, *keys: str) -> frozenset[str]:
+    """Return what the options of a group, and of groups within it, name under some keys; ``_target_`` unless given."""
+    wanted = keys or ("_target_",)
+    pattern = rf"(?:{'|'.join(wanted)}): *([\w.]+)"
+    files = (config_dir / group).rglob("*.yaml")
     nodes = [each.node for path, each in entries().items() if path.startswith(f"{group}/")]
-    return frozenset(target for node in nodes for target in _targets(node))
+    in_files = {name for file in files for name in re.findall(pattern, file.read_text("utf-8"))}
+    return frozenset(in_files | {name for node in nodes for name in _values_of(node, wanted)})
 
 
 def names(config_dir: Path, group: str) -> list[str]:
@@ -112,14 +117,13 @@ def add_own(folder: Path) -> list[str]:
     return [path.stem for path in own]
 
 
-def _targets(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        yield from (value for key, value in node.items() if key == "_target_")
-        for value in node.values():
-            yield from _targets(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _targets(value)
+def _values_of(node: Any, keys: Collection[str]) -> Iterator[str]:
+    """Texts that stand under some keys, at any depth."""
+    if isinstance(node, Mapping):
+        yield from (value for key, value in node.items() if key in keys and isinstance(value, str))
+        node = list(node.values())
+    for value in node if isinstance(node, list) else ():
+        yield from _values_of(value, keys)
 
 
 def _made() -> Catalog:
