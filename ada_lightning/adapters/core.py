@@ -47,7 +47,7 @@ class Core:
         ValueError: no prompts, or one twice.
 
     Example:
-        >>> core = Core("grpo", prompts=["a", "b"], seed=0, group_size=2)
+        >>> core = Core("grpo", ["a", "b"], seed=0, group_size=2)
         >>> pools = core.choose(num_prompts=2)
         >>> for pool in pools:
         ...     for index in pool.launch(pool.want()):
@@ -60,7 +60,7 @@ class Core:
     """
 
     def __init__(
-        self, method: str | Recipe, *, prompts: Iterable[str] | Mapping[str, str], seed: int = 0, **overrides: Any
+        self, method: str | Recipe, prompts: Iterable[str] | Mapping[str, str], *, seed: int = 0, **overrides: Any
     ) -> None:
         self.method_name, self.seed = method if isinstance(method, str) else method.name, seed
         texts = prompts if isinstance(prompts, Mapping) else dict.fromkeys(listed := list(prompts), "")
