@@ -53,11 +53,6 @@ def unbiased_std(values: Sequence[float] | Values) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
-def standardized(rewards: Values, *, normalize_std: bool) -> Values:
-    """Subtract the mean; divide by the unbiased standard deviation plus 1e-6, if asked."""
-    return centered(rewards) / (unbiased_std(rewards) + 1e-6 if normalize_std else 1.0)
-
-
 def class_contrast(group: ResponseGroup, coefficient: float | Values) -> Values:
     """``+c / m+`` on each kept positive and ``-c / m-`` on each kept negative. Shape ``(G,)``.
 

@@ -16,7 +16,7 @@ from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 
 
-class ExpectsRewards(BaselineAdvantage):
+class HistoryAdvantage(BaselineAdvantage):
     """A baseline from the belief about the pass rate of before the step, and from the other kept responses.
 
     It does not depend on the response that it is subtracted from, so it adds noise where it is wrong and no bias.
@@ -26,7 +26,7 @@ class ExpectsRewards(BaselineAdvantage):
 
 
 @option("advantage", "history_baseline")
-class HistoryBaselineAdvantage(ExpectsRewards):
+class HistoryBaselineAdvantage(HistoryAdvantage):
     """Reward minus the posterior mean of the pass rate given the prompt's history and the other responses of its group.
 
     Needs an estimator that remembers prompts or predicts them; ``estimator=beta_history`` does.
@@ -75,7 +75,7 @@ preset(
 
 
 @option("advantage", "rounded_history")
-class RoundedHistoryAdvantage(ExpectsRewards):
+class RoundedHistoryAdvantage(HistoryAdvantage):
     """Reward minus 0 or 1, whichever history and the other responses of the group make likelier: only surprises train.
 
     Needs an estimator that remembers prompts or predicts them; ``estimator=beta_history`` and ``similar_prompts`` do.

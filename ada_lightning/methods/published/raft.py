@@ -42,9 +42,9 @@ class AcceptedAdvantage(Advantage):
 class PositivesSelection(Selection):
     """Positives train, nothing else: rejection sampling. Goes with ``advantage=accepted``.
 
-    Every positive of the pool is kept, no negative. A prompt without a positive is dropped.
-    The group that trains has no contrast: advantages that compare its responses with each other are all 0, so it goes
-    with ``advantage=accepted``. Means over kept responses or tokens count positives only, as RAFT's do.
+    Every positive of the pool is kept, no negative. A prompt without a positive is dropped. The group that trains has
+    no contrast: advantages that compare its responses with each other are all 0, so it goes with
+    ``advantage=accepted``. Means over kept responses or tokens count positives only, as RAFT's do.
 
     Source:
         RAFT, arXiv:2304.06767; RAFT++, arXiv:2504.11343, section 2.

@@ -89,8 +89,8 @@ class BanditSelection(Checked, Selection):
     Takes the ``group_size`` responses of each pool with the highest upper confidence bound.
 
     The claim: which responses help depends on more than their reward (length, entropy, difficulty), and can be learned
-    while training. Each response is an arm with a context
-    (:func:`response_contexts`); what was chosen in a step t is paid by
+    while training. Each response is an arm with a context (:func:`response_contexts`); what was chosen in a step t is
+    paid by
 
         r = (V[t+1] - V[t]) - w_e [E[t] > e_min] (E[t+1] - E[t]),
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ada_lightning.core.options import option
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.methods.advantages.history import ExpectsRewards
+from ada_lightning.methods.advantages.history import HistoryAdvantage
 from ada_lightning.methods.functional import Values, kept_rewards
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
@@ -43,7 +43,7 @@ def shrunk(mean: float, expected: float, noise: float) -> float:
 
 
 @option("advantage", "shrinkage_baseline")
-class ShrinkageBaselineAdvantage(ExpectsRewards):
+class ShrinkageBaselineAdvantage(HistoryAdvantage):
     """Reward minus a mix of what history expects and the mean of the others of its group, by whether they contradict.
 
     It is ``r - shrunk(mean of the other rewards, mean of the belief)`` (after V0.5, arXiv:2603.10848). Needs an

@@ -28,8 +28,8 @@ class AllSelection(Selection):
 class SeenSelection(Selection):
     """Every response of prompts that were seen before the step trains; a first visit measures.
 
-    Goes with ``sampler=first_visit``.
-    What is dropped depends on history alone, never on the step's responses, so it decides which prompts count, no more.
+    Goes with ``sampler=first_visit``. What is dropped depends on history alone, never on the step's responses, so it
+    decides which prompts count, no more.
     """
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:

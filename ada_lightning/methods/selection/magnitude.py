@@ -10,7 +10,7 @@ import numpy as np
 from ada_lightning.core.protocols import Selection
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.checked import Check, Checked
-from ada_lightning.methods.functional import standardized
+from ada_lightning.methods.functional import centered, unbiased_std
 
 
 @dataclass(kw_only=True, eq=False)
@@ -34,7 +34,8 @@ def pool_advantages(pool: ResponsePool, *, normalize_std: bool) -> list[float]:
     if not pool.has_signal:
         return [0.0] * pool.num_sampled
     rewards = np.array([response.reward for response in pool.responses])
-    advantages: list[float] = standardized(rewards, normalize_std=normalize_std).tolist()
+    scale = unbiased_std(rewards) + 1e-6 if normalize_std else 1.0
+    advantages: list[float] = (centered(rewards) / scale).tolist()
     return advantages
 
 

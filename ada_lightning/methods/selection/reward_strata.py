@@ -56,10 +56,10 @@ class RewardStrataSelection(ClassSelection):
 class StratifiedSelection(RewardStrataSelection):
     """Some of every stratum of rewards; for rewards that are not binary, with ``advantage=weighted_leave_one_out``.
 
-    The strata lie between fixed thresholds, the same for all pools.
-    A stratum that is empty in a pool leaves its share to the others. So does one that no reward can ever reach, such
-    as the one above 1 where rewards are in [0, 1]: the update stays right, and the group is cut into fewer strata than
-    it seems. What a reward can return is not known here; ``responses/`` of a run shows what it did.
+    The strata lie between fixed thresholds, the same for all pools. A stratum that is empty in a pool leaves its share
+    to the others. So does one that no reward can ever reach, such as the one above 1 where rewards are in [0, 1]: the
+    update stays right, and the group is cut into fewer strata than it seems. What a reward can return is not known
+    here; ``responses/`` of a run shows what it did.
 
     Example:
         >>> from ada_lightning.core.records import Prompt, ResponsePool
@@ -95,11 +95,10 @@ class StratifiedSelection(RewardStrataSelection):
 class QuantileSelection(RewardStrataSelection):
     """Some of every quantile of the pool's own rewards; with ``advantage=weighted_leave_one_out``.
 
-    Needs no thresholds, and suits rewards of any unit.
-    Labels depend on the pool: one reward can be in the top stratum of a hard prompt and in the bottom stratum of an
-    easy one, and a response's stratum depends on which others were drawn. Equal rewards share a stratum, which their
-    mid-rank decides, so a rare reward at either end is set apart from a frequent one; a pool in which few different
-    rewards occur has fewer strata.
+    Needs no thresholds, and suits rewards of any unit. Labels depend on the pool: one reward can be in the top stratum
+    of a hard prompt and in the bottom stratum of an easy one, and a response's stratum depends on which others were
+    drawn. Equal rewards share a stratum, which their mid-rank decides, so a rare reward at either end is set apart from
+    a frequent one; a pool in which few different rewards occur has fewer strata.
     """
 
     num_strata: int = 4
