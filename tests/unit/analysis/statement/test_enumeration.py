@@ -27,6 +27,7 @@ from ada_lightning.analysis.statement.rules import contradiction, rule_alone
 from ada_lightning.config.composition import composed, own_hydra
 from ada_lightning.config.cutting import cutting_errors
 from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.config.generated import names
 from ada_lightning.config.keys import locate
 from ada_lightning.config.method_rules import METHOD_RULES
 from ada_lightning.config.setup import Setup
@@ -483,9 +484,9 @@ def test_exact_is_printed_where_the_sum_says_so_and_nowhere_else(advantage, trun
 
 def test_every_part_is_composed_and_most_claims_are_made():
     """None is left out, and a statement that promised nothing would not pass."""
-    for group, names in (("sampler", SAMPLERS | WITHOUT), ("selection", SELECTIONS)):
-        assert set(names) == {file.stem for file in (CONFIG_DIR / group).glob("*.yaml")}
-    assert {option for option, _ in ADVANTAGES.values()} == {file.stem for file in CONFIG_DIR.glob("advantage/*.yaml")}
+    for group, listed in (("sampler", SAMPLERS | WITHOUT), ("selection", SELECTIONS)):
+        assert set(listed) == {*names(CONFIG_DIR, group)}
+    assert {option for option, _ in ADVANTAGES.values()} == {*names(CONFIG_DIR, "advantage")}
     exact = {
         (sampler, advantage)
         for sampler in (*SAMPLERS, *OWN)
