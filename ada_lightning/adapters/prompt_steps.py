@@ -101,7 +101,7 @@ def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
     if composed.needs - {"logprobs"}:
         looks_at = " and ".join(sorted(composed.needs))
         yield f"{name} looks at {looks_at} of every response, which is not handed over here"
-    if composed.reduction is not RULES["ConstantReduction"] and composed.reduction is not RULES["PromptMeanReduction"]:
+    if composed.reduction is not RULES["constant"] and composed.reduction is not RULES["prompt_mean"]:
         yield f"{name} divides by what the whole step keeps; use **{{'loss/reduction': 'constant'}}"
 
 

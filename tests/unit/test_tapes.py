@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ada_lightning.config.generated import names
+from ada_lightning.methods.catalog import names
 from tests.tapes import cases, driver, tape, world
 from tests.tapes.compare import differences
 from tests.tapes.record import differences_now

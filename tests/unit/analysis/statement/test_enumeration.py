@@ -26,8 +26,7 @@ from ada_lightning.analysis.statement import describe_update
 from ada_lightning.analysis.statement.rules import contradiction, rule_alone
 from ada_lightning.config.composition import composed, own_hydra
 from ada_lightning.config.cutting import cutting_errors
-from ada_lightning.config.folder import CONFIG_DIR
-from ada_lightning.config.generated import names
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.config.keys import locate
 from ada_lightning.config.method_rules import METHOD_RULES
 from ada_lightning.config.setup import Setup
@@ -36,6 +35,7 @@ from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import Belief, ResponseGroup
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.stopping import CappedRule, PilotRule, StoppingRule
+from ada_lightning.methods.catalog import names
 from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
 from ada_lightning.methods.sampling.planned import OneShotSampler
