@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
-EXPERIMENTS = sorted(file.stem for file in (CONF / "experiment").glob("*.yaml"))
+from ada_lightning.config.folder import CONFIG_DIR as CONF
+from ada_lightning.config.generated import experiments
+
+EXPERIMENTS = [name for name in experiments(CONF) if "/" not in name]
 
 
 @dataclass(frozen=True, slots=True)
