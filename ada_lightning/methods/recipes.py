@@ -176,3 +176,14 @@ RLOO = known(
         loss="reinforce",
     )
 )
+ADA_EST_VALUE = known(
+    Recipe(
+        name="ada_est_value",
+        text="Reinforce-Ada-Est with a value network that predicts pass rates; the paper names no network, so it is "
+        "ours. The update is exact for the log objective as far as each prompt's number of responses can see.",
+        estimator="value_network",
+        sampler="estimated",
+        selection="all",
+        advantage="exact",
+    )
+)

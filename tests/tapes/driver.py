@@ -118,7 +118,7 @@ def _shrunk(cfg: DictConfig, case: Case, latency: Latency, folder: str) -> DictC
 def _run(cfg: DictConfig, folder: Path) -> list[dict[str, Any]]:
     seed_everything(cfg.seed, verbose=False)
     latency = next(latency for latency in world.LATENCIES if latency.name == cfg.rollout.engine.latency)
-    data = instantiate(cfg.data, curriculum=instantiate(cfg.curriculum))
+    data = instantiate(cfg.data, _partial_=True)(curriculum=instantiate(cfg.curriculum))
     data.train_prompts = [_prompt(number) for number in range(len(world.TEXTS))]
     estimator = instantiate(cfg.estimator)
     estimator.check_prompts(data.train_prompts)

@@ -17,7 +17,8 @@ from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, HistoryBaselineAdvantage
 from ada_lightning.methods.curriculum import UniformCurriculum
-from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
+from ada_lightning.methods.published.greso import AdaptiveDynamicSampling
+from ada_lightning.methods.refill import DynamicSampling, NoRefill
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.sampling.forecast import Forecast
 from ada_lightning.methods.selection import AllSelection

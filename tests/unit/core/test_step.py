@@ -14,7 +14,8 @@ from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Outcome, StepSettings
 from ada_lightning.core.top_up import TopUp
 from ada_lightning.methods.gradient_norms.constant import ConstantNorm
-from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
+from ada_lightning.methods.published.greso import AdaptiveDynamicSampling
+from ada_lightning.methods.refill import DynamicSampling
 from ada_lightning.methods.sampling import (
     BalanceSampler,
     CGrpoSampler,

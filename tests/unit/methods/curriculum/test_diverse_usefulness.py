@@ -7,7 +7,7 @@ import torch
 from ada_lightning.core.protocols import PromptEmbedding
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.curriculum import DiverseUsefulness, ExpectedUsefulness, Learnability
-from ada_lightning.methods.curriculum.diverse_usefulness import greedily_spread
+from ada_lightning.methods.curriculum.ranked import greedily_spread
 from tests.unit.methods.curriculum.histories import ids, prompts
 
 

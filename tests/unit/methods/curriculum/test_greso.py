@@ -4,7 +4,9 @@ import math
 
 import pytest
 
-from ada_lightning.methods.curriculum import DifficultyBand, GresoCurriculum, PromptReplay, UniformCurriculum
+from ada_lightning.methods.curriculum import DifficultyBand, UniformCurriculum
+from ada_lightning.methods.published.greso import GresoCurriculum
+from ada_lightning.methods.published.prompt_replay import PromptReplay
 from tests.builders import make_pool
 from tests.unit.methods.curriculum.histories import ids, prompts
 

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from ada_lightning.methods.curriculum import PromptReplay, RetiredCurriculum, UniformCurriculum
+from ada_lightning.methods.curriculum import UniformCurriculum
+from ada_lightning.methods.published.prompt_replay import PromptReplay
+from ada_lightning.methods.published.recycling import RetiredCurriculum
 from tests.builders import make_pool
 from tests.unit.methods.curriculum.histories import ids, prompts
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ada_lightning.core.records import Belief
-from ada_lightning.methods.curriculum import WeightedDraw
+from ada_lightning.methods.published.spo import WeightedDraw
 from tests.unit.methods.curriculum.histories import ids, prompts, recalled, seen
 
 RATES = {"p0": 0.5, "p1": 0.1, "p2": 0.02}

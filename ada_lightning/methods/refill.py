@@ -1,4 +1,4 @@
-"""DAPO's dynamic sampling: only groups with a signal train, and the step is filled up with them."""
+"""Whether groups without a signal are replaced within their step."""
 
 from __future__ import annotations
 
@@ -6,14 +6,28 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ada_lightning.core.moved import lazily
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Refill
 from ada_lightning.core.records import RefillProgress, Response, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
 
+__all__ = ["DynamicSampling", "NoRefill"]
+__getattr__ = lazily(__name__, {"AdaptiveDynamicSampling": "ada_lightning.methods.published.greso"})
 
+
+@option("refill", "none")
+class NoRefill(Refill):
+    """Every prompt of a step counts, with or without a signal, and none is drawn in its stead. Costs nothing."""
+
+
+@option("refill", "dynamic")
 @dataclass(kw_only=True, eq=False)
 class DynamicSampling(Checked, Refill):
-    """Draws further prompts until ``data.prompts_per_step`` groups have a signal, or a cap on prompts is reached.
+    """DAPO's dynamic sampling: only groups with a signal train, and a step is filled up with them.
+
+    Further prompts are drawn until ``data.prompts_per_step`` groups have a signal, or a cap on prompts is reached. What
+    trains does not depend on the sizes of waves; how long a step waits, and how much it throws away, does.
 
     The claim: a group whose rewards are all equal has no gradient, so as a policy improves fewer and fewer groups of a
     batch count and the gradient gets noisier; filtering them and drawing others keeps the effective batch constant.
@@ -36,7 +50,8 @@ class DynamicSampling(Checked, Refill):
     A step of the run, of its learning rate and of its evaluations is an optimiser's step, however many waves it took.
 
     Source:
-        DAPO, arXiv:2503.14476, section 3.2; verl-recipe ``dapo/dapo_ray_trainer.py`` (``filter_groups``).
+        DAPO, arXiv:2503.14476, section 3.2; verl-recipe ``dapo/dapo_ray_trainer.py`` (``filter_groups``), which has
+        ``oversampling`` 3, ``refill_ratio`` 3 and at most 10 waves.
 
     Example:
         >>> refill = DynamicSampling(oversampling=1.5, refill_ratio=0.5, max_ratio=4)
@@ -51,16 +66,17 @@ class DynamicSampling(Checked, Refill):
     is_on = True
 
     oversampling: float = 1.0
-    """Prompts of the first wave per group wanted; verl's recipe has 3. What it saves is waiting, what it costs are
-    groups with a signal that nobody wants."""
-    refill_ratio: float = 1.0
-    """Prompts of every further wave per group wanted; 0 replaces one prompt at a time. The recipe has 3."""
-    max_ratio: float = 10.0
-    """Most prompts of a step per group wanted; the recipe allows 10 waves, hence 30, and then raises."""
+    """Prompts of the first wave per prompt of a step. What it saves is waiting, what it costs are groups with a signal
+    that are not wanted."""
+    refill_ratio: float = 0.25
+    """Prompts of each further wave per prompt of a step; 0 replaces one prompt at a time (ours)."""
+    max_ratio: float = 10
+    """Most prompts drawn per prompt of a step; then the step trains on what it has. The recipe allows 10 waves, hence
+    30, and then raises."""
     component: str = ""
-    """Of the reward whose values must differ, such as ``correct`` of ``reward=overlong`` (DAPO filters by accuracy, not
-    by the reward); empty: the reward itself, and so in a pool whose responses have no components at all, as those of an
-    environment that gives the reward."""
+    """Of the reward, whose values must differ, such as ``correct`` of ``reward=overlong`` (DAPO filters by accuracy,
+    not by the reward); empty: the reward itself. So it is, too, in a pool whose responses have no components at all, as
+    those of an environment that gives the reward."""
 
     def _checks(self) -> Iterator[Check]:
         yield (

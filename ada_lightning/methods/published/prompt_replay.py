@@ -1,16 +1,24 @@
-"""Prompts that had a mixed outcome come back soon, for part of each step (Prompt Replay)."""
+"""Prompt Replay (arXiv:2603.21177): prompts that had a mixed outcome come back soon, for part of each step.
+
+Fidelity: after. Band, order, share, cooldown and number of reuses are the paper's; which fresh prompts make room is not
+    known, and a prompt that is due and in the buffer takes its own place: ours. A visit in the uniform order counts as
+    one of the reuses.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.options import option, use
 from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
+from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
+from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.sampling.uniform import UniformSampler
 
 
 @dataclass(slots=True)
@@ -22,31 +30,19 @@ class _Visited:
     num_reuses: int
 
 
-class PromptReplay(Curriculum):
-    """Gives up to a share of each step to prompts whose last visit had a pass rate in a band, those nearest 1/2 first.
+@option("curriculum", "prompt_replay")
+@dataclass(kw_only=True, eq=False)
+class PromptReplay(Checked, Curriculum):
+    """Prompts whose last visit had a mixed outcome come back for part of each step (after arXiv:2603.21177).
 
-    Prompts come again, with new responses; no response does. A prompt that has come back ``max_reuses`` times after it
-    first was in the band, out of turn or in its turn, stays out of the buffer for good, and one that was sampled rests
-    for ``cooldown`` steps. Beyond that it comes in its turn, as all prompts do: the other places of a step are those of
-    the uniform order, whose last ones give way.
+    They come with new responses; no response comes again. Asks no estimator. Up to a share of each step goes to prompts
+    whose last visit had a pass rate in a band, those nearest 1/2 first. A prompt that has come back ``max_reuses``
+    times after it first was in the band, out of turn or in its turn, stays out of the buffer for good, and one that was
+    sampled rests for ``cooldown`` steps. Beyond that it comes in its turn, as all prompts do: the other places of a
+    step are those of the uniform order, whose last ones give way.
 
     The buffer is what the last visit alone told, so its pass rates are as noisy as a group is small, and the further a
     rate of 1/2 was luck the sooner it leaves.
-
-    Args:
-        low: lowest pass rate of the band.
-        high: highest.
-        share: of a step's places, at most, that go to the buffer.
-        cooldown: steps for which a prompt rests after it was sampled.
-        max_reuses: times that a prompt comes back, those in its turn among them.
-
-    Raises:
-        ValueError: a value out of range; all in one message.
-
-    Source:
-        After Prompt Replay, arXiv:2603.21177. Band, order, share, cooldown and number of reuses are the paper's;
-        which fresh prompts make room is not known, and a prompt that is due and in the buffer takes its own place:
-        ours.
 
     Example:
         >>> curriculum = PromptReplay(cooldown=0)
@@ -55,30 +51,27 @@ class PromptReplay(Curriculum):
         ['b', 'c', 'a']
     """
 
-    def __init__(
-        self,
-        *,
-        low: float = 0.25,
-        high: float = 0.75,
-        share: float = 0.75,
-        cooldown: int = 10,
-        max_reuses: int = 15,
-    ) -> None:
-        refuse(
-            *unmet(
-                (0 <= low <= high <= 1, "curriculum needs 0 <= low <= high <= 1", f"{low} and {high}"),
-                (0 <= share <= 1, "curriculum.share must be in [0, 1]", share),
-                (cooldown >= 0, "curriculum.cooldown must not be negative", cooldown),
-                (max_reuses >= 1, "curriculum.max_reuses must be at least 1", max_reuses),
-            )
-        )
-        self.low = low
-        self.high = high
-        self.share = share
-        self.cooldown = cooldown
-        self.max_reuses = max_reuses
+    low: float = 0.25
+    """Lowest pass rate of the last visit (paper: 0.25)."""
+    high: float = 0.75
+    """Highest (paper: 0.75)."""
+    share: float = 0.75
+    """Of a step's places, at most, that go to the buffer (paper: 0.75)."""
+    cooldown: int = 10
+    """Steps for which a prompt rests after it was sampled (paper: 10)."""
+    max_reuses: int = 15
+    """Times that a prompt comes back, those in its turn among them (paper: 15)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._num_steps = 0
         self._visited: dict[str, _Visited] = {}
+
+    def _checks(self) -> Iterator[Check]:
+        yield 0 <= self.low <= self.high <= 1, f"curriculum needs 0 <= low <= high <= 1; got {self.low} and {self.high}"
+        yield 0 <= self.share <= 1, f"curriculum.share must be in [0, 1]; got {self.share}"
+        yield self.cooldown >= 0, f"curriculum.cooldown must not be negative; got {self.cooldown}"
+        yield self.max_reuses >= 1, f"curriculum.max_reuses must be at least 1; got {self.max_reuses}"
 
     def waiting(self) -> list[str]:
         """Return the ids of the prompts that may come back now, the first to come first."""
@@ -144,3 +137,16 @@ class PromptReplay(Curriculum):
             f"curriculum: up to {self.share:.0%} of a step are prompts whose last visit had a pass rate in "
             f"[{self.low:g}, {self.high:g}], and nothing undoes that: a prompt counts by how often it comes"
         )
+
+
+PROMPT_REPLAY = known(
+    Recipe(
+        name="prompt_replay",
+        text="Prompt Replay (after arXiv:2603.21177) on GRPO: prompts whose last group was mixed come back for up to "
+        "three quarters of a step, with new responses. The paper's step: 32 prompts, groups of 16.",
+        curriculum=PromptReplay,
+        sampler=use(UniformSampler, group_size=16),
+        selection="all",
+        advantage="grpo",
+    )
+)

@@ -1,4 +1,7 @@
-"""SPO's value tracker: each prompt's own counts, forgotten by how far the policy has moved on its last response.
+"""SPO (arXiv:2509.13232, ICLR 2026): one response a prompt, its baseline what is remembered of the prompt.
+
+A prompt's counts are forgotten by how far the policy has moved on its last response; prompts are drawn from all of them
+by how uncertain their outcome is.
 
 Equation: ``alpha <- rho alpha + r``, ``beta <- rho beta + 1 - r``, ``rho = clip(2^(-D / half_life), low,
     high)``, D the mean over tokens of ``|log pi_now - log pi_then|`` of the response of the visit before.
@@ -7,11 +10,16 @@ Claim: how much an old outcome still says depends on how far the policy has move
 Assumption: rewards of 0 and 1; what the policy does to one response tells what it does to the pass rate.
 Degenerate: with ``rho`` inside [.875, .96] between 8 and 25 responses count, so outside of D = .0035 to .0116 nats the
     divergence decides nothing.
+Fidelity: faithful (code). 128 prompts a step, theirs 1024; a step begins where the history is (1/2, 1/2) unless a
+    measurement is given.
+
+Source: verl-project/verl-recipe at 48ea0a7, ``spo/spo_ray_trainer.py`` and ``spo/train.sh``.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -19,9 +27,13 @@ from typing import Any
 
 from ada_lightning.core.checks import unmet
 from ada_lightning.core.episode import Episode
-from ada_lightning.core.protocols import PolicyView
+from ada_lightning.core.options import option, use
+from ada_lightning.core.protocols import Curriculum, PolicyView, Recall
 from ada_lightning.core.records import Belief, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.estimators.counting import CountingEstimator
+from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.sampling.uniform import UniformSampler
 
 _UNSEEN = (0.5, 0.5)
 """Counts of a prompt before anything is known of it (authors' code)."""
@@ -53,21 +65,25 @@ class _Last:
         return _alone(pool, response)
 
 
+@option("estimator", "kl_history")
 class KlHistory(CountingEstimator):
-    """Beta counts of each prompt, of which the more survives a visit the less the policy has moved on the last one.
+    """SPO's tracker: own counts, of which the more survives a visit the less the policy has moved on the last response.
+
+    arXiv:2509.13232; values of spo/ in verl-project/verl-recipe at 48ea0a7. It costs forward passes of two responses
+    for each prompt of a step. Both log-probabilities behind D are those of the trainer, after a step's last update, as
+    in the authors' code: the engine's differ from them by more than D. Checkpoints hold the last response of every
+    prompt that was visited.
 
     A prompt begins with (1/2, 1/2). Where it begins with a measurement of c positives among n > 1 responses, of its
     first visit or of a history file, it begins with ``N (c + 1/2) / (n + 1)`` and ``N (n - c + 1/2) / (n + 1)``, where
-    ``N = 1 / (1 - rho_min)`` is what counts would tend to under the most rapid forgetting.
-
-    Both log-probabilities behind D are those of the trainer, after a step's last update, as in the authors' code: the
-    engine's differ from them by more than D. They cost two responses' forward passes for each prompt of a step.
-    Checkpoints hold the last response of every prompt that was visited.
+    ``N = 1 / (1 - rho_min)`` is what counts would tend to under the most rapid forgetting. The paper begins with
+    ``N c / n`` and ``N (n - c) / n``; this is the code's.
 
     Args:
-        rho_min: least share of the counts that survives a visit; also what survives of measurements.
-        rho_max: largest share, and that of a prompt visited for the first time.
-        half_life: divergence, in nats per token, at which half of the counts would be forgotten.
+        rho_min: least share of a prompt's counts that survives a visit, so that at least 8 responses count; also what
+            survives of measurements.
+        rho_max: largest share, so that at most 25 responses count, and that of a prompt visited for the first time.
+        half_life: divergence, in nats per token, by which the policy moves until half of the counts is forgotten.
         history_file: known counts to start from (:mod:`ada_lightning.methods.estimators.history_file`); None starts
             without. What it cost to measure them is in no figure of the run.
         max_tokens: tokens of a forward pass, prompts included; a response that is longer by itself stands alone.
@@ -75,11 +91,6 @@ class KlHistory(CountingEstimator):
     Raises:
         ValueError: shares that are not ``0 < rho_min <= rho_max < 1``, ``half_life`` not positive and finite,
             ``max_tokens`` below 1, or a history file that cannot be used; all in one message.
-
-    Source:
-        SPO, arXiv:2509.13232; values and the beginning of the authors' code, verl-project/verl-recipe at 48ea0a7:
-        ``spo/spo_ray_trainer.py`` and ``spo/train.sh``. The paper begins with ``N c / n`` and
-        ``N (n - c) / n``.
 
     Example:
         >>> KlHistory().measured(2, 8)
@@ -221,3 +232,97 @@ class KlHistory(CountingEstimator):
 
 def _alone(pool: ResponsePool, response: Response) -> ResponseGroup:
     return ResponseGroup(pool, (KeptResponse(response, 1.0),))
+
+
+@option("curriculum", "weighted_draw")
+@dataclass(kw_only=True, eq=False)
+class WeightedDraw(Checked, Curriculum):
+    """SPO: a draw without replacement from all prompts, with weights ``sqrt(v (1 - v)) / N^gamma + floor``.
+
+    arXiv:2509.13232. v and N are mean and strength of what is believed: beta_history, kl_history, ema, window or
+    similar_prompts. There are no candidates and no share in turn: ``floor`` is all that brings prompts back which are
+    believed to be solved or hopeless.
+
+    One after the other without replacement in proportion to the weights: the prompts with the largest ``u^(1/w)`` for u
+    uniform in (0, 1), which are seeded by step and prompt (Efraimidis and Spirakis 2006).
+
+    Example:
+        >>> [round(WeightedDraw().weight(Belief(v, 1 - v)), 5) for v in (1e-12, 0.1, 0.5)]
+        [0.05, 0.35, 0.55]
+    """
+
+    needs_history = True
+
+    floor: float = 0.05
+    """Added to every weight: with 0.05 (the authors') prompts believed to be solved or hopeless come up to 11 times as
+    rarely as those believed to be at one half."""
+    gamma: float = 0
+    """0 to 1: how much less a prompt comes that is known better (paper: a parameter; the authors' code: 0, not at
+    all)."""
+    unseen_first: bool = False
+    """Prompts never seen come before all others. With a sampler that draws more of those the run begins by measuring
+    all prompts."""
+
+    def _checks(self) -> Iterator[Check]:
+        yield (
+            0 < self.floor < math.inf,
+            f"curriculum.floor must be positive and finite, or prompts could be lost; got {self.floor}",
+        )
+        yield 0 <= self.gamma <= 1, f"curriculum.gamma must be in [0, 1]; got {self.gamma}"
+
+    def weight(self, belief: Belief) -> float:
+        """Return how readily a prompt is drawn, relative to the others."""
+        spread = math.sqrt(belief.mean * (1 - belief.mean))
+        return spread / (belief.alpha + belief.beta) ** self.gamma + self.floor
+
+    def choose(
+        self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
+    ) -> list[Prompt]:
+        """Return the step's prompts, shuffled. ``recall`` is asked about all prompts.
+
+        Where there are fewer prompts than that, all of them come as often as that goes, and the rest is drawn.
+        """
+        generator = random.Random(f"{seed}/weighted/{step}")
+        keys = []
+        for position, belief in enumerate(recall(prompts)):
+            comes_first = self.unseen_first and not belief.is_seen
+            # log of u^(1/w): the order is the same, and no key rounds to 1
+            keys.append((comes_first, math.log(1.0 - generator.random()) / self.weight(belief), position))
+        drawn = [prompts[position] for _, _, position in sorted(keys, reverse=True)]
+        num_whole, num_left = divmod(num_prompts, len(prompts))
+        chosen = drawn * num_whole + drawn[:num_left]
+        generator.shuffle(chosen)
+        return chosen
+
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
+        """``weight``: mean of the weights of what was drawn."""
+        return {"weight": sum(map(self.weight, beliefs)) / max(len(beliefs), 1)}
+
+    def bend(self) -> str:
+        """What is preferred, and within which bounds."""
+        strength = f" / N^{self.gamma:g}" if self.gamma else ""
+        return (
+            f"curriculum: prompts are drawn with weights sqrt(v (1 - v)){strength} + {self.floor:g} of what is "
+            "believed of them, and nothing undoes that: a prompt counts by how often it is drawn"
+        )
+
+
+SPO = known(
+    Recipe(
+        name="spo",
+        text="SPO (arXiv:2509.13232, ICLR 2026): one response of each prompt, its baseline a Beta history that forgets "
+        "by how far the policy has moved, prompts drawn from all of them by sqrt(v (1 - v)), advantages whitened "
+        "over the step, clip 0.2 and 0.28, dual clip 10, 8 minibatches. Its step: 1024 prompts, learning rate "
+        "1e-6; this one has as many responses as the default of 32 groups of 4. SPO measures the initial policy "
+        "by 8 responses of every prompt and counts them in no budget: that is estimator.history_file=<what "
+        "prepare.py num_samples=8 wrote>. With sampler=first_visit selection=seen curriculum.unseen_first=true "
+        "the run draws them itself, counts them, and trains when every prompt is measured.",
+        estimator=KlHistory,
+        curriculum=WeightedDraw,
+        sampler=use(UniformSampler, group_size=1),
+        selection="all",
+        advantage="history_whitened",
+        loss="dapo",
+        settings={"data.prompts_per_step": 128, "data.num_minibatches": 8},
+    )
+)

@@ -1,4 +1,10 @@
-"""Prompts that had a signal are retired, those that had none stay: the reverse of every filter (Recycling)."""
+"""Recycling (arXiv:2606.10709): prompts that had a signal are retired, those that had none stay.
+
+Claim: none; it is a control. Filters hold that a prompt without a signal will have none the next time. If a run that
+    keeps just those learns as much, or a fair share of them has a signal the next time (``curriculum/flipped``), a
+    filter's gain is not what it says.
+Fidelity: after. Retired where there was a signal; what comes when all are retired is ours.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +12,21 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
+from ada_lightning.methods.recipe import Recipe, known
 
 _IN_USE = -1
 
 
+@option("curriculum", "retired")
 class RetiredCurriculum(Curriculum):
-    """Prompts whose last group had different rewards leave; those whose rewards were all equal keep coming.
+    """Prompts that had a signal are retired, those without one keep coming: the control of every filter.
 
-    A control: filters hold that a prompt without a signal will have none the next time. If a run that keeps just those
-    learns as much, or a fair share of them has a signal the next time (``curriculum/flipped``), a filter's gain is not
-    what it says. Of prompts in use those come first that came least often, in random order.
-
-    When fewer are left than a step takes, the ones retired longest come back.
-
-    Source:
-        After Recycling, arXiv:2606.10709: retired where there was a signal. What comes when all are retired is ours.
+    After Recycling, arXiv:2606.10709. Asks no estimator; ``curriculum/flipped`` says how many prompts without a signal
+    had one the next time. A prompt leaves when its last group had different rewards. Of prompts in use those come first
+    that came least often, in random order. When fewer are left than a step takes, the ones retired longest come back.
     """
 
     def __init__(self) -> None:
@@ -80,3 +84,17 @@ class RetiredCurriculum(Curriculum):
             "curriculum: prompts whose last group had a signal are retired and the others come again, and nothing "
             "undoes that: a prompt counts by how often it comes"
         )
+
+
+RECYCLING = known(
+    Recipe(
+        name="recycling",
+        text="The control of every filter (after Recycling, arXiv:2606.10709) on GRPO: prompts whose group had a "
+        "signal are retired, those without one keep coming. Compare with greso and grpo_chosen at the same number "
+        "of responses; curriculum/flipped is the share of prompts without a signal that had one the next time.",
+        curriculum=RetiredCurriculum,
+        sampler="uniform",
+        selection="all",
+        advantage="grpo",
+    )
+)
