@@ -250,7 +250,8 @@ def _name(run: Setup, key: str) -> str:
 
 def _needs(run: Setup) -> Iterator[str]:
     """What rules ask of single responses, beside their reward and length."""
-    from ada_lightning.methods.advantages import GdpoAdvantage, NoveltyAdvantage
+    from ada_lightning.methods.advantages import GdpoAdvantage
+    from ada_lightning.methods.published.xrpo import NoveltyAdvantage
     from ada_lightning.methods.selection import BanditSelection
 
     component: Any = getattr(run.part("refill"), "component", "")

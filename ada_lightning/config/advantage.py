@@ -11,8 +11,9 @@ from ada_lightning.core.protocols import Advantage, Sampler, Trait
 from ada_lightning.methods.advantages import ExactAdvantage, GdpoAdvantage, StratifiedAdvantage
 from ada_lightning.methods.objectives.support import UnsupportedObjectiveError, check_supported
 from ada_lightning.methods.pass_rates import PathCountingRate
+from ada_lightning.methods.published.pilot_commit import ResolvedSelection
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.methods.selection import PositivesSelection, ResolvedSelection, RewardStrataSelection
+from ada_lightning.methods.selection import PositivesSelection, RewardStrataSelection
 from ada_lightning.rewards.overlong import OverlongReward
 from ada_lightning.rewards.weighted import WeightedReward
 

@@ -13,10 +13,10 @@ from ada_lightning.methods.advantages import (
     HistoryBaselineAdvantage,
     IpoAdvantage,
     MaxRlAdvantage,
-    NoveltyAdvantage,
     RoundedHistoryAdvantage,
     ShrinkageBaselineAdvantage,
 )
+from ada_lightning.methods.published.xrpo import NoveltyAdvantage
 
 _HISTORY_BASELINES: Mapping[type[Advantage], str] = {
     HistoryBaselineAdvantage: "the pass rate expected",

@@ -10,7 +10,9 @@ from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.protocols import PassRateEstimator, Sampler
 from ada_lightning.methods.curriculum import GresoCurriculum
 from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, ValueNetworkEstimator, WindowEstimator
-from ada_lightning.methods.sampling import BalanceSampler, CobaSampler, PruningSampler, UniformSampler
+from ada_lightning.methods.published.coba import CobaSampler
+from ada_lightning.methods.published.pruning import PruningSampler
+from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BanditSelection, LargestAdvantageBatchSelection
 from tests.builders import make_pool
 

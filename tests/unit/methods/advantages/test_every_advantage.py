@@ -21,7 +21,6 @@ from ada_lightning.methods.advantages import (
     IpoAdvantage,
     LeaveOneOutAdvantage,
     MaxRlAdvantage,
-    NoveltyAdvantage,
     PoolMeanAdvantage,
     RepresentationPreferenceAdvantage,
     RewardDistillationAdvantage,
@@ -32,6 +31,7 @@ from ada_lightning.methods.advantages import (
 )
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.pass_rates import PathCountingRate, PosteriorRate
+from ada_lightning.methods.published.xrpo import NoveltyAdvantage
 from ada_lightning.training.packing import pack_groups
 from tests.builders import make_pool, weighed
 

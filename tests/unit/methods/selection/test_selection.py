@@ -10,6 +10,8 @@ import pytest
 
 from ada_lightning.core.records import Belief
 from ada_lightning.core.stopping import FixedRule, PilotRule
+from ada_lightning.methods.published.pilot_commit import ResolvedSelection
+from ada_lightning.methods.published.pruning import PruningSelection
 from ada_lightning.methods.selection import (
     AllSelection,
     BalancedSelection,
@@ -18,10 +20,8 @@ from ada_lightning.methods.selection import (
     LargestAdvantageSelection,
     MaxVarianceSelection,
     PositivesSelection,
-    PruningSelection,
     QuantileSelection,
     RarerClassSelection,
-    ResolvedSelection,
     StratifiedSelection,
     ThinnedSelection,
 )
