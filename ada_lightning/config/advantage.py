@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from ada_lightning.analysis.statement.rules import contradiction, rule_alone
-from ada_lightning.config.setup import ADVANTAGES, SELECTIONS, Setup
 from ada_lightning.core.protocols import Advantage, Sampler, Trait
-from ada_lightning.methods.advantages import ExactAdvantage, GdpoAdvantage, StratifiedAdvantage
+from ada_lightning.methods.advantages import ExactAdvantage, StratifiedAdvantage
 from ada_lightning.methods.objectives.support import UnsupportedObjectiveError, check_supported
 from ada_lightning.methods.pass_rates import PathCountingRate
+from ada_lightning.methods.published.gdpo import GdpoAdvantage
 from ada_lightning.methods.published.pilot_commit import ResolvedSelection
+from ada_lightning.methods.published.raft import PositivesSelection
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.methods.selection import PositivesSelection, RewardStrataSelection
+from ada_lightning.methods.selection import RewardStrataSelection
+from ada_lightning.methods.view import ADVANTAGES, SELECTIONS, MethodView
 from ada_lightning.rewards.overlong import OverlongReward
 from ada_lightning.rewards.weighted import WeightedReward
 
@@ -23,7 +25,7 @@ _WITHOUT_COMPONENTS = ("exact_match", "format", "math", "numeric", "reasoning_gy
 """Modules of rewards that return one number."""
 
 
-def objective_errors(run: Setup) -> Iterator[str]:
+def objective_errors(run: MethodView) -> Iterator[str]:
     """Most advantages have a rule of their own instead of an objective."""
     if "objective" in run.cfg and "objective" not in (run.value("advantage") or ()):
         yield (
@@ -32,7 +34,7 @@ def objective_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def component_errors(run: Setup) -> Iterator[str]:
+def component_errors(run: MethodView) -> Iterator[str]:
     """GDPO normalises each component of a reward by itself."""
     key = next((key for key in ADVANTAGES if run.is_a(key, GdpoAdvantage)), "")
     if not key:
@@ -52,7 +54,7 @@ def component_errors(run: Setup) -> Iterator[str]:
             )
 
 
-def stratum_errors(run: Setup) -> Iterator[str]:
+def stratum_errors(run: MethodView) -> Iterator[str]:
     """Estimators of two classes do not go with strata of rewards, nor with partial credit."""
     if run.is_a("selection", RewardStrataSelection) and run.is_a("advantage", *TWO_CLASSES):
         yield (
@@ -70,7 +72,7 @@ def stratum_errors(run: Setup) -> Iterator[str]:
             return
 
 
-def _partial_credit(run: Setup) -> tuple[str, str]:
+def _partial_credit(run: MethodView) -> tuple[str, str]:
     """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
     if run.is_a("reward.reward", OverlongReward):
         return "reward.reward takes something off for length", " or another reward"
@@ -83,7 +85,7 @@ def _partial_credit(run: Setup) -> tuple[str, str]:
     return "", ""
 
 
-def contrast_errors(run: Setup) -> Iterator[str]:
+def contrast_errors(run: MethodView) -> Iterator[str]:
     """Advantages that compare the responses of a group do not go with positives alone."""
     for key in ADVANTAGES if any(run.is_a(part, PositivesSelection) for part in SELECTIONS) else ():
         if run.has(key, Trait.COMPARES_KEPT, Trait.NEEDS_BOTH_CLASSES):
@@ -93,7 +95,7 @@ def contrast_errors(run: Setup) -> Iterator[str]:
             )
 
 
-def group_errors(run: Setup) -> Iterator[str]:
+def group_errors(run: MethodView) -> Iterator[str]:
     """A group of one holds nothing to compare a response with: its gradient is zero everywhere."""
     advantage, sampler, selection = (run.part(key) for key in ("advantage", "sampler", "selection"))
     if not isinstance(advantage, Advantage):
@@ -117,7 +119,7 @@ def group_errors(run: Setup) -> Iterator[str]:
     )
 
 
-def class_errors(run: Setup) -> Iterator[str]:
+def class_errors(run: MethodView) -> Iterator[str]:
     """The pull on kept positives is balanced by that on kept negatives, so both classes must be kept."""
     selection: Any = run.part("selection") if isinstance(run.part("advantage"), TWO_CLASSES) else None
     if isinstance(selection, ResolvedSelection):
@@ -134,7 +136,7 @@ def class_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def rule_errors(run: Setup) -> Iterator[str]:
+def rule_errors(run: MethodView) -> Iterator[str]:
     """What a sampler names as its rule must be what ends its prompts: the statement and the estimators go by it."""
     sampler = run.part("sampler")
     if isinstance(sampler, Sampler) and (problem := contradiction(sampler)):
@@ -144,7 +146,7 @@ def rule_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def path_errors(run: Setup) -> Iterator[str]:
+def path_errors(run: MethodView) -> Iterator[str]:
     """Whoever counts paths needs a stopping rule of counts, and something of its objective within the rule's reach."""
     advantage, sampler = run.part("advantage"), run.part("sampler")
     if not isinstance(sampler, Sampler):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import nn
 
 from ada_lightning.config.cutting import cutting_errors
@@ -109,10 +108,9 @@ def part_problems(run: Setup, components: Collection[str]) -> list[str]:
 
 def _value_errors(run: Setup) -> tuple[Collection[str], Collection[str], list[str]]:
     """Keys with a value of a wrong kind, keys with anything wrong by itself, and the messages about them."""
-    plain: Any = OmegaConf.to_container(run.cfg, resolve=False)
-    of_wrong_type = value_errors(run.cfg)
-    by_key = unknown_keys(plain) | missing_values(run.cfg) | of_wrong_type
-    return of_wrong_type, by_key, [*by_key.values(), *interpolation_errors(run.cfg)]
+    of_wrong_type = value_errors(run)
+    by_key = unknown_keys(run.plain) | missing_values(run) | of_wrong_type
+    return of_wrong_type, by_key, [*by_key.values(), *interpolation_errors(run)]
 
 
 def _is_above(key: str, wrong_keys: Collection[str]) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ada_lightning.config.setup import SELECTIONS, Setup
 from ada_lightning.core.protocols import Curriculum, PassRateEstimator, Trait
 from ada_lightning.methods.estimators import WindowEstimator
 from ada_lightning.methods.sampling import FirstVisitSampler
 from ada_lightning.methods.selection import SeenSelection
+from ada_lightning.methods.view import SELECTIONS, MethodView
 
 
-def budget_errors(run: Setup) -> Iterator[str]:
+def budget_errors(run: MethodView) -> Iterator[str]:
     """A step's budget must reach for the first block of every prompt."""
     keys = ("sampler.budget_per_step", "data.prompts_per_step", "sampler.samples_per_round")
     budget, prompts, block = (run.number(key) for key in keys)
@@ -23,7 +23,7 @@ def budget_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def history_errors(run: Setup) -> Iterator[str]:
+def history_errors(run: MethodView) -> Iterator[str]:
     """A sampler that asks how much was seen of a prompt needs an estimator that counts, and remembers as much."""
     estimator, min_seen = run.part("estimator"), getattr(run.part("sampler"), "min_seen", 0)
     if not isinstance(estimator, PassRateEstimator) or not isinstance(min_seen, int) or min_seen <= 0:
@@ -41,7 +41,7 @@ def history_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def first_visit_errors(run: Setup) -> Iterator[str]:
+def first_visit_errors(run: MethodView) -> Iterator[str]:
     """Parts that treat a prompt's first visit differently need an estimator that remembers which prompts came."""
     estimator = run.part("estimator")
     if not isinstance(estimator, PassRateEstimator) or estimator.remembers_prompts:
@@ -55,7 +55,7 @@ def first_visit_errors(run: Setup) -> Iterator[str]:
             )
 
 
-def curriculum_errors(run: Setup) -> Iterator[str]:
+def curriculum_errors(run: MethodView) -> Iterator[str]:
     """A curriculum that chooses by history needs an estimator that keeps one."""
     curriculum, estimator = run.part("curriculum"), run.part("estimator")
     if not isinstance(estimator, PassRateEstimator) or not isinstance(curriculum, Curriculum):
@@ -68,7 +68,7 @@ def curriculum_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def label_errors(run: Setup) -> Iterator[str]:
+def label_errors(run: MethodView) -> Iterator[str]:
     """A sampler that compares answers needs a reward that tells them, spelled without the reference."""
     reward = run.part("reward.reward")
     if reward is None or not run.has("sampler", Trait.READS_ANSWERS):

@@ -26,8 +26,7 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
         ConfigError: one or more problems.
     """
     run = Setup(cfg)
-    plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    key_problems = unknown_keys(plain) | missing_values(cfg) | value_errors(cfg)
+    key_problems = unknown_keys(run.plain) | missing_values(run) | value_errors(run)
     problems = [text for key, text in key_problems.items() if _is_used(key, cfg)]
     for key in ("model", "sampling", "rollout", "mlflow", *(f"eval.sets.{name}" for name in run.names("eval.sets"))):
         if not any(path.startswith(f"{key}.") or path == key for path in key_problems):

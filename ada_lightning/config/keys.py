@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
-from functools import reduce
-from importlib import import_module
 from typing import Any
+
+from ada_lightning.methods.view import locate
 
 HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
 WITHOUT_EFFECT = {
@@ -55,23 +55,6 @@ def accepted_keys(target: str) -> frozenset[str] | None:
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     return frozenset(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL)
-
-
-def locate(target: str) -> Any:
-    """Return what a ``_target_`` names.
-
-    Raises:
-        ImportError, AttributeError: there is nothing of that name.
-    """
-    parts = target.split(".")
-    for length in range(len(parts) - 1, 0, -1):
-        module = ".".join(parts[:length])
-        try:
-            return reduce(getattr, parts[length:], import_module(module))
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # the module is there; something it needs is not
-    raise ModuleNotFoundError(f"no module named {'.'.join(parts[:-1]) or target!r}")
 
 
 def _unknown(plain: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from ada_lightning.config.advantage import (
     class_errors,
     component_errors,
@@ -15,11 +17,9 @@ from ada_lightning.config.advantage import (
 from ada_lightning.config.estimator import budget_errors, curriculum_errors, first_visit_errors, history_errors
 from ada_lightning.config.refill import refill_errors
 from ada_lightning.config.selection import selection_errors
-from ada_lightning.config.setup import Rule
+from ada_lightning.methods.view import MethodView
 
-PARTS = ("objective", "estimator", "curriculum", "sampler", "selection", "refill", "advantage")
-"""Groups of ``conf/``, each chosen by a word."""
-METHOD_RULES: tuple[Rule, ...] = (
+METHOD_RULES: tuple[Callable[[MethodView], Iterator[str]], ...] = (
     objective_errors,
     stratum_errors,
     component_errors,

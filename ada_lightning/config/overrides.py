@@ -63,6 +63,14 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
     return errors
 
 
+def folders_of_ones_own(argv: Sequence[str]) -> list[Path]:
+    """Return the folder of ``--config-dir``, where the arguments can be read and there is such a folder."""
+    if _unknown_flags(argv):
+        return []
+    named = get_args_parser().parse_args(list(argv)).config_dir
+    return [Path(named)] if named and Path(named).is_dir() else []
+
+
 def _sweep_error(override: Override) -> str:
     """Say what several values mean without ``-m``."""
     line = override.input_line or ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ada_lightning.config.setup import Setup
 from ada_lightning.core.protocols import Refill, Sampler, Trait
+from ada_lightning.methods.view import MethodView
 from ada_lightning.rewards.overlong import OverlongReward
 from ada_lightning.rewards.weighted import WeightedReward
 
 
-def overlong_errors(run: Setup) -> Iterator[str]:
+def overlong_errors(run: MethodView) -> Iterator[str]:
     """Responses that the reward never sees have no penalty."""
     truncated = run.value("rollout.truncated")
     if run.is_a("reward.reward", OverlongReward) and truncated in ("zero", "exclude"):
@@ -20,7 +20,7 @@ def overlong_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def refill_errors(run: Setup) -> Iterator[str]:
+def refill_errors(run: MethodView) -> Iterator[str]:
     """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
     refill, sampler = run.part("refill"), run.part("sampler")
     if not isinstance(refill, Refill) or not refill.is_on:
@@ -39,7 +39,7 @@ def refill_errors(run: Setup) -> Iterator[str]:
         yield from _component_errors(run, component)
 
 
-def _component_errors(run: Setup, component: str) -> Iterator[str]:
+def _component_errors(run: MethodView, component: str) -> Iterator[str]:
     """The component must be one that the reward has, where its components are known without a response."""
     is_overlong = run.is_a("reward.reward", OverlongReward)
     known = ["correct", "overlong"] if is_overlong else run.names("reward.reward.rewards")

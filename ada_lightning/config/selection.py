@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ada_lightning.config.setup import ADVANTAGES, SELECTIONS, Setup
 from ada_lightning.core.protocols import Trait
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
 from ada_lightning.methods.published.coba import CobaSampler
@@ -16,12 +15,13 @@ from ada_lightning.methods.published.xrpo import XrpoSampler
 from ada_lightning.methods.refill import NoRefill
 from ada_lightning.methods.sampling import PilotSampler
 from ada_lightning.methods.selection import ThinnedSelection
+from ada_lightning.methods.view import ADVANTAGES, SELECTIONS, MethodView
 
 PLANS = (CobaSampler, EstimatedSampler, GvmSampler, KnapsackSampler, PilotSampler, VipSampler, XrpoSampler)
 """Samplers that do not go on in blocks; the default group size of those that do is small, for balanced selections."""
 
 
-def selection_errors(run: Setup) -> Iterator[str]:
+def selection_errors(run: MethodView) -> Iterator[str]:
     """Yield one message per problem. Classes that cannot be loaded are reported by themselves."""
     for key in SELECTIONS:
         yield from _advantage_errors(run, key)
@@ -31,7 +31,7 @@ def selection_errors(run: Setup) -> Iterator[str]:
     yield from _size_errors(run)
 
 
-def _advantage_errors(run: Setup, key: str) -> Iterator[str]:
+def _advantage_errors(run: MethodView, key: str) -> Iterator[str]:
     """What ranks responses knows their advantage over the whole pool, and may keep one class of a pool alone."""
     for part in ADVANTAGES if run.has(key, Trait.RANKS_BY_ADVANTAGE) else ():
         if run.has(part, Trait.COMPARES_KEPT):
@@ -48,7 +48,7 @@ def _advantage_errors(run: Setup, key: str) -> Iterator[str]:
             )
 
 
-def _pruning_errors(run: Setup, key: str, way_out: str) -> Iterator[str]:
+def _pruning_errors(run: MethodView, key: str, way_out: str) -> Iterator[str]:
     """The weights of pruning are those of advantages: other terms would count what is left out as nothing."""
     prunes = run.has(key, Trait.PRUNES_RESPONSES, Trait.PRUNES_PROMPTS, Trait.LEAVES_OUT_PROMPTS)
     for name in ("kl_coef", "entropy_coef") if prunes else ():
@@ -59,7 +59,7 @@ def _pruning_errors(run: Setup, key: str, way_out: str) -> Iterator[str]:
             )
 
 
-def _thinning_errors(run: Setup, key: str) -> Iterator[str]:
+def _thinning_errors(run: MethodView, key: str) -> Iterator[str]:
     """Prompts whose rewards are all equal must train, and by the advantage that thinning goes by."""
     if not run.is_a(key, ThinnedSelection):
         return
@@ -90,7 +90,7 @@ def _thinning_errors(run: Setup, key: str) -> Iterator[str]:
         )
 
 
-def _size_errors(run: Setup) -> Iterator[str]:
+def _size_errors(run: MethodView) -> Iterator[str]:
     """Of a group size that nobody would keep to."""
     sampler = run.part("sampler")
     if not (isinstance(sampler, PLANS) and run.has("selection", Trait.KEEPS_WHAT_THERE_IS)):

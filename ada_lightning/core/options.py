@@ -62,6 +62,16 @@ def use(kind: Callable[P, T], /, *args: P.args, **settings: P.kwargs) -> T:
     return later
 
 
+def ref(key: str) -> Any:
+    """Return a reference to another setting, for where its type is asked for.
+
+    Example:
+        >>> ref("optimizer.lr")
+        '${optimizer.lr}'
+    """
+    return f"${{{key}}}"
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """What a word of the command line stands for."""
@@ -101,6 +111,7 @@ def option(
     choices: Mapping[str, str] | None = None,
     hidden: Sequence[str] = (),
     below: str = "",
+    beside: Mapping[str, Any] | None = None,
     package: str | None = None,
     defaults: Sequence[Any] = (),
     **values: Any,
@@ -114,6 +125,7 @@ def option(
         choices: settings that are chosen by a word, from the group ``<group>/<setting>``.
         hidden: settings that have a default and are no part of the option.
         below: key of the group that has the part, where the group itself is another one: a reward in its pool.
+        beside: settings of that other one.
         package: where its values go, if not below the name of its group; ``_global_`` is the top.
         defaults: further entries of Hydra's defaults list.
         **values: settings whose value is not the constructor's default, above all references to other settings:
@@ -129,6 +141,7 @@ def option(
         node = _settings(kind, {*hidden, *(choices or {})} - shown.keys(), shown)
         for key in (below, group.split("/")[0] if package == "_global_" else ""):
             node = {key: node} if key else node
+        node |= beside or {}
         said = first_paragraph(kind) if text is None else text
         add(Option(group, name, node, choices or {}, said, package, defaults, kind))
         return kind

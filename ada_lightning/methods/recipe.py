@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, TypeVar, Union
 
-from ada_lightning.core.options import OPTIONS, Use, option_of, plain
+from ada_lightning.core.options import Use, option_of, plain
 from ada_lightning.core.protocols import (
     Advantage,
     Curriculum,
@@ -25,6 +25,49 @@ Choice: TypeAlias = Union[T, type[T], str]  # noqa: UP007 - `T | str` is no alia
 """A class with settings, by :func:`~ada_lightning.core.options.use`; a class with its defaults; or an option's word."""
 PARTS = ("estimator", "curriculum", "sampler", "selection", "refill", "advantage", "objective")
 """Groups of the parts that make a method, in the order in which one may refer to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What ``docs/methods.md`` says of a method: a row of one of its tables."""
+
+    table: str
+    """``responses`` (who gets how many), ``prompts`` (which), ``training`` (which responses train) or ``update``."""
+    changes: str
+    needs: str = "-"
+    cost: str = "-"
+    """Responses per prompt, or what else it takes."""
+    fidelity: str = "ours"
+    """``faithful``: what paper or authors' code do; ``after``: public detail is missing, or something else is done."""
+    departs: str = "-"
+    """Where it departs from its source."""
+    also: Sequence[str] = ()
+    """Further methods that the row is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What ``docs/methods_checked.md`` says of a method: which test holds its rule to what."""
+
+    rule: str
+    against: str
+    """``brute force``, ``enumeration``, ``simulation``, ``their loop, rewritten``, ``by hand`` or ``nothing``."""
+    test: str
+    """As ``unit/folder/test_file.py::test_name``."""
+    also: Sequence[str] = ()
+    """Further methods that the row is about."""
+
+
+DEFAULTS = {
+    "estimator": "beta_history",
+    "curriculum": "uniform",
+    "sampler": "balance",
+    "selection": "balanced",
+    "refill": "none",
+    "advantage": "exact",
+    "loss": "clipped",
+}
+"""Option by group, of what a method does not say; those of ``conf/train.yaml``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +97,8 @@ class Recipe:
     """Words by further groups: ``{"reward": "overlong", "sampler/gradient_norm": "constant"}``."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Values by dotted key, of the method or of the run."""
+    card: Card | None = None
+    checked: Checked | None = None
     builds_on: Sequence[str] = ()
     """Files of the configuration in front of it, such as ``/paper/base``."""
 
@@ -134,6 +179,3 @@ def put(node: dict[str, Any], key: str, value: Any) -> None:
             put(node[last], str(name), each)
     else:
         node[last] = value
-
-
-__all__ = ["OPTIONS", "PARTS", "RECIPES", "Choice", "Recipe", "known", "put"]

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ada_lightning.config.choices import register_choices
-from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.parallel.environment import end_with
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.cores import SPIN_COUNT, num_cores
@@ -45,7 +45,8 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     Returns:
         The command line for Hydra, without passwords of tracking stores.
     """
-    from ada_lightning.config.overrides import override_errors
+    from ada_lightning.config.overrides import folders_of_ones_own, override_errors
+    from ada_lightning.methods.catalog import add_own
     from ada_lightning.run.scratch import use_own_scratch
     from ada_lightning.run.terminal import plain_warnings
 
@@ -55,6 +56,8 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
         arguments = expand(take_from_start(argv))
     except ValueError as error:
         sys.exit(f"error: {error}")
+    for folder in folders_of_ones_own(arguments):
+        add_own(folder)
     if errors := override_errors(arguments, CONFIG_DIR, program):
         end_with("\n".join(f"error: {error}" for error in errors))
     return arguments

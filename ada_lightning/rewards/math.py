@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
+from ada_lightning.core.options import option, target_of
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import AfterThinking, LastBoxed
 from ada_lightning.rewards.latex.choice import letters
@@ -27,8 +28,18 @@ _MAX_SHOWN_CHARS = 200
 _AFTER_COMMA = re.compile(r"(?<=,)\s+")
 
 
+@option(
+    "reward",
+    "math",
+    below="reward",
+    defaults=["_pool"],
+    beside={"num_workers": 2},
+    extraction={"_target_": target_of(LastBoxed)},
+)
 class MathReward:
-    r"""1.0 where the extracted answer equals ``reference["answer"]`` as mathematics, else 0.0.
+    r"""Equality with the answer of the data set as mathematics: numbers, expressions, sets, matrices, words and more.
+
+    1.0 where the extracted answer equals ``reference["answer"]``, else 0.0. Workers are two, of about 100 MB each.
 
     From cheap to costly: equal text in one way of writing; equal numbers, exactly; equal parts of lists, sets, points,
     intervals, ratios and matrices; equal expressions, read by a grammar of our own
@@ -76,8 +87,9 @@ class MathReward:
     the pool's time limit.
 
     Args:
-        extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
-        decimal_tolerance: of numbers with a decimal point; 0 compares them exactly.
+        extraction: finds the answer in the response: the last closed ``\boxed{}``; ``AnswerLine`` takes the last
+            "Answer: ...", as DAPO's prompts ask; see :mod:`ada_lightning.rewards.extraction`.
+        decimal_tolerance: of numbers with a decimal point, times ``min(1, |gold|)``; 0 compares them exactly.
         relative_tolerance: ``decimal_tolerance * |gold|`` at any size, as for physical constants.
         simplified: an answer must be worked out as far as the gold, see above; False takes any expression of equal
             value.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+from ada_lightning.core.options import option, target_of, use
 from ada_lightning.core.records import Completion, Prompt, Verdict
+from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastQuantity
 from ada_lightning.rewards.latex.clock import read_time
 from ada_lightning.rewards.latex.cost import has_symbol, is_affordable, rational
 from ada_lightning.rewards.latex.equation import read_statement
@@ -88,8 +90,19 @@ def _constant(quantity: Quantity) -> Fraction | None:
     )
 
 
+@option(
+    "reward",
+    "numeric",
+    below="reward",
+    defaults=["_pool"],
+    extraction=use(FirstOf, extractions=[{"_target_": target_of(LastBoxed)}, use(LastQuantity)]),
+    relative_tolerance=0.01,
+)
 class NumericReward:
-    r"""1.0 where the extracted number is close to ``reference["answer"]``, else 0.0.
+    r"""A number close to the answer of the data set; fractions, powers of ten, per cent and units are understood.
+
+    1.0 where the extracted number is close to ``reference["answer"]``, else 0.0. The option reads a box where there is
+    one, else the last number, ratio or percentage.
 
     Close is ``|answer - gold| <= max(absolute_tolerance, relative_tolerance * |gold|)``, computed exactly. The answer
     must be a number (:func:`parse_quantity`) or a constant such as ``2\pi``, not a task: ``123+456`` is worth 0 for
@@ -99,8 +112,8 @@ class NumericReward:
 
     Args:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
-        relative_tolerance: part of the gold's absolute value; 0.01 is one per cent.
-        absolute_tolerance: in the gold's unit.
+        relative_tolerance: part of the gold's absolute value; 0.01 accepts 99 to 101 for 100.
+        absolute_tolerance: in the gold's unit; the larger of both counts.
 
     Raises:
         ValueError: a tolerance is negative or not finite.

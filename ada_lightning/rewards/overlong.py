@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from ada_lightning.core.checks import refuse
+from ada_lightning.core.options import option, use
 from ada_lightning.core.protocols import Reward
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.combined import CombinedReward
+from ada_lightning.rewards.extraction import LastNumber
+from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
 from ada_lightning.rewards.verdict_cache import judged_part
 
 
+@option(
+    "reward",
+    "overlong",
+    below="reward",
+    defaults=["_pool"],
+    max_tokens="${rollout.sampling.max_new_tokens}",
+    reward=use(ReasoningGymReward, extraction=use(LastNumber), binary=True),
+)
 class OverlongReward(CombinedReward):
     """Adds to another reward a penalty that grows linearly over the last stretch before the length limit.
 

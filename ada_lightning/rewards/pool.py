@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pebble import ProcessExpired, ProcessPool
 
+from ada_lightning.core.options import option
 from ada_lightning.core.records import Completion, Grade, Prompt
 from ada_lightning.rewards import worker
 from ada_lightning.rewards.failures import lost
@@ -48,6 +49,7 @@ class _Pending:
     """After a failure that may have been nobody's fault."""
 
 
+@option("reward", "_pool", time_limit_s=10, memory_limit_gb=4)
 class RewardPool:
     """Grades without blocking, in worker processes that are killed and replaced on a time-out or crash.
 
@@ -65,12 +67,13 @@ class RewardPool:
 
     Args:
         reward: picklable grader, sent to every worker once.
-        num_workers: processes; also how many requests are under way at once where the reward asks a server.
+        num_workers: processes that grade at once; also how many requests are under way where the reward asks a
+            server.
         time_limit_s: seconds for one response, counted from when a worker takes it. Detected within 0.2 s.
         memory_limit_gb: memory of one worker in gigabytes (10^9 bytes): its heap and private mappings. A process that
-            the reward starts may have as much of its own. None sets no limit. Linux only.
+            the reward starts may have as much of its own. None sets no limit, which other systems than Linux need.
         cache_size: grades that are remembered, for responses that were graded before
-            (:class:`~ada_lightning.rewards.verdict_cache.VerdictCache`); 0 grades every response.
+            (:class:`~ada_lightning.rewards.verdict_cache.VerdictCache`), half a kilobyte each; 0 grades every response.
         output_file: where what the reward prints goes, appended; its folder is made at start. None drops it, as each
             response may print.
 

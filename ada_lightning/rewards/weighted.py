@@ -7,13 +7,32 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.combined import CombinedReward
+from ada_lightning.rewards.exact_match import ExactMatchReward
+from ada_lightning.rewards.extraction import TaggedAnswer
 from ada_lightning.rewards.failures import NotApplicableError
+from ada_lightning.rewards.format import FormatReward
 
 
+@option(
+    "reward",
+    "weighted",
+    below="reward",
+    defaults=["_pool"],
+    _convert_="all",
+    rewards={
+        "correct": {"weight": 1.0, "reward": use(ExactMatchReward, extraction=use(TaggedAnswer))},
+        "format": {"weight": 0.1, "reward": use(FormatReward, pattern=".*<answer>[^<]+</answer>")},
+    },
+)
 class WeightedReward(CombinedReward):
     """Weighted sum of rewards, each of which is logged as ``reward/<name>``, before its weight.
+
+    Add one by ``+reward.reward.rewards.<name>={reward: ..., weight: ...}``. The option has a right
+    ``<answer>...</answer>`` and, worth a tenth of it, the form of one. The sum goes with
+    ``advantage=weighted_leave_one_out``, ``selection=stratified`` and ``sampler=spread``.
 
     A component that fails fails the grade: the sum would be another reward without it. One that does not apply to the
     prompt (:class:`~ada_lightning.rewards.failures.NotApplicableError`) adds nothing and is not logged. The

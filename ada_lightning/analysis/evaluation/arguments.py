@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ada_lightning.analysis.evaluation.checkpoint import PARTS_OF_RUN, resolve_checkpoint
+from ada_lightning.methods.catalog import named_by
 from ada_lightning.run.trust import check_stored
 
 OF_RUN = "of_run"
@@ -65,7 +67,7 @@ def expand_arguments(argv: Sequence[str], options_dir: Path, config_dir: Path) -
             raise ValueError("--config-dir does not go with the checkpoint of a run; copy its folder policy elsewhere")
         if given.get("trust", "").lower() != "true":
             stored = {part: {key: config[part][key] for key in config[part] if key in parts[part]} for part in parts}
-            check_stored(stored, config_dir=config_dir, argv=argv, where=str(checkpoint.run))
+            check_stored(stored, shipped=partial(named_by, config_dir), argv=argv, where=str(checkpoint.run))
         if "environment" in given and "rollout" in parts:  # instead of the one that the run had
             parts["rollout"]["environment"] = "${environment}"
         added += _write_options(parts, options_dir)

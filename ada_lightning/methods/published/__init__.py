@@ -1,1 +1,1 @@
-"""Methods of papers, a file each: their parts, the words that choose them, and the recipe that puts them together."""
+"""Methods of papers, one file each: their parts, the words they are chosen by, and the recipe that joins them."""

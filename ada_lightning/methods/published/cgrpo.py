@@ -25,9 +25,11 @@ from typing import Any
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import PoolEnd, Sampler, Trait
 from ada_lightning.core.records import Response, ResponsePool
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, Checked, at_least
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
+from ada_lightning.methods.selection import AllSelection
 
 _MARGIN, _DELTAS = 0.05, (0.05, 0.95)
 _SEED_OF_TIES = "cgrpo"
@@ -234,7 +236,7 @@ CGRPO = known(
         "every prompt, 128 prompts first and after every 50 steps, and count. With its strict setting (delta small, "
         "weak policy) it is SPEED with 2 and 30; read rollout/num_sampled beside the others.",
         sampler=CGrpoSampler,
-        selection="all",
-        advantage="grpo",
+        selection=AllSelection,
+        advantage=GroupNormalizedAdvantage,
     )
 )

@@ -21,10 +21,13 @@ from typing import Any
 
 from ada_lightning.core.options import option
 from ada_lightning.core.records import Belief, ResponsePool
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check
+from ada_lightning.methods.estimators.window import WindowEstimator
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
 from ada_lightning.methods.sampling.planned import OneShotSampler
+from ada_lightning.methods.selection import AllSelection
 
 _MARGIN = 0.01
 """Pass rates keep this distance from 0 and 1 (public code)."""
@@ -146,10 +149,10 @@ COBA_RL = known(
         text="CoBA-RL (arXiv:2602.03048): GRPO whose responses go to easy prompts while the policy is weak and to hard "
         "ones later. Plans differ from uniform once prompts come again, as for the experiment knapsack. Pass rates are "
         "those of each prompt's last visits; the authors' code takes the last three visits, however long.",
-        estimator="window",
+        estimator=WindowEstimator,
         sampler=CobaSampler,
-        selection="all",
-        advantage="grpo",
+        selection=AllSelection,
+        advantage=GroupNormalizedAdvantage,
         reduction="token_mean",
     )
 )

@@ -20,6 +20,7 @@ from ada_lightning.core.stopping.pilot import PilotRule
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.pilot import PilotSampler
+from ada_lightning.methods.selection import AllSelection
 
 
 @option("sampler", "dars_et", group_size="${.n_max}")
@@ -106,7 +107,7 @@ DARS_ET = known(
         "standard deviation, a constant length). advantage=exact goes with it, too: it undoes what the second round "
         "does to the objective.",
         sampler=DarsSampler,
-        selection="all",
+        selection=AllSelection,
         advantage="dr_grpo",
     )
 )
@@ -116,7 +117,7 @@ DARS_HW = known(
         text="DARS, hardness weighted (arXiv:2508.13755): as dars_et, with up to twice as much for hard prompts. Their "
         "step has 3072 prompts: data.prompts_per_step.",
         sampler="dars_hw",
-        selection="all",
+        selection=AllSelection,
         advantage="dr_grpo",
     )
 )

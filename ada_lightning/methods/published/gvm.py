@@ -20,12 +20,15 @@ from dataclasses import dataclass
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import GradientNorm, PolicyView
 from ada_lightning.core.records import ResponsePool
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, at_least
+from ada_lightning.methods.published.raft import AcceptedAdvantage, PositivesSelection
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.allocation import allocate
 from ada_lightning.methods.sampling.by_tokens import LengthLearningSampler
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
 from ada_lightning.methods.sampling.planned import StagedSampler
+from ada_lightning.methods.selection import AllSelection
 
 _HOPELESS = 1e-6
 """Part of the largest weight that a prompt without any has where tokens are divided: it is served last, and evenly."""
@@ -123,8 +126,8 @@ GVM_RAFT = known(
         "embeddings: ours; sampler/gradient_norm=embed_tokens takes the authors'. They clip above at 0.28 in RAFT++, "
         "0.3 to 0.4 in GVM-RAFT++.",
         sampler=GvmSampler,
-        selection="positives",
-        advantage="accepted",
+        selection=PositivesSelection,
+        advantage=AcceptedAdvantage,
         reduction="prompt_mean",
     )
 )
@@ -135,8 +138,8 @@ GVM_GRPO = known(
         "division minimises a variance in which every prompt weighs the same, so the loss averages within prompts; the "
         "authors copy a prompt n_i / 4 times with 4 responses each, which weighs prompts by n_i.",
         sampler=GvmSampler,
-        selection="all",
-        advantage="grpo",
+        selection=AllSelection,
+        advantage=GroupNormalizedAdvantage,
         reduction="prompt_mean",
     )
 )

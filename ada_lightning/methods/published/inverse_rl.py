@@ -29,9 +29,11 @@ from ada_lightning.core.options import option, use
 from ada_lightning.core.protocols import PoolEnd, Trait
 from ada_lightning.core.records import Prompt, ResponsePool
 from ada_lightning.core.stopping.rule import FixedRule
+from ada_lightning.methods.advantages import LeaveOneOutAdvantage
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
+from ada_lightning.methods.selection import AllSelection
 
 
 class TextFeatures:
@@ -172,8 +174,8 @@ INVERSE_RL = known(
         "write like the demonstrations, not to be right. Advantages keep the reward's scale (rloo), and a KL to the "
         "initial policy is what a reward costs. Loads a second model.",
         sampler=InverseRlSampler,
-        selection="all",
-        advantage="rloo",
+        selection=AllSelection,
+        advantage=LeaveOneOutAdvantage,
         settings={"loss.kl_coef": 0.1},
     )
 )

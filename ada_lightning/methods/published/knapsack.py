@@ -18,10 +18,13 @@ from dataclasses import dataclass
 
 from ada_lightning.core.options import option
 from ada_lightning.core.records import Belief
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check
+from ada_lightning.methods.estimators.window import WindowEstimator
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.by_tokens import TokenDividingSampler
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
+from ada_lightning.methods.selection import AllSelection
 
 _UNKNOWN = -1.0
 
@@ -147,10 +150,10 @@ KNAPSACK = known(
         "and wrong ones. Plans differ from uniform once prompts come again: give it more than one epoch (num_steps x "
         "data.prompts_per_step above the number of prompts), or estimator.history_file=<pass rates that prepare.py "
         "measured>.",
-        estimator="window",
+        estimator=WindowEstimator,
         sampler=KnapsackSampler,
-        selection="all",
-        advantage="grpo",
+        selection=AllSelection,
+        advantage=GroupNormalizedAdvantage,
         reduction="token_mean",
     )
 )

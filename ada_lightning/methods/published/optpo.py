@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import PoolEnd, Trait
 from ada_lightning.core.records import ResponsePool
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.blocks import BlockSampler
+from ada_lightning.methods.selection import AllSelection
 
 
 @option("sampler", "optpo", group_size="${.n_max}")
@@ -111,7 +113,7 @@ OPTPO = known(
         text="Without labels: sample until the majority of the answers is settled, then GRPO on agreement with it. "
         "Training figures speak of agreement; held-out ones of the true reward.",
         sampler=OptPoSampler,
-        selection="all",
-        advantage="grpo",
+        selection=AllSelection,
+        advantage=GroupNormalizedAdvantage,
     )
 )

@@ -17,10 +17,12 @@ from ada_lightning.core.options import option, use
 from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, Checked, at_least
+from ada_lightning.methods.curriculum import DifficultyBand
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.pilot import PilotSampler
-from ada_lightning.methods.selection.all import AllSelection
+from ada_lightning.methods.selection import AllSelection
 
 
 @option("sampler", "pilot_commit")
@@ -132,10 +134,10 @@ PILOT_COMMIT = known(
         "on. Deferred prompts come back in their turn (curriculum.low=0: no prompt is too hard to come back). Those "
         "that history says are mastered come last (the authors evict them): a prompt with all pilots right is "
         "believed to be above curriculum.high=0.9 (ours).",
-        curriculum="difficulty_band",
+        curriculum=DifficultyBand,
         sampler=PilotCommitSampler,
         selection=ResolvedSelection,
-        advantage="grpo",
+        advantage=GroupNormalizedAdvantage,
         reduction="token_mean",
         settings={"curriculum.low": 0.0, "curriculum.high": 0.9},
     )

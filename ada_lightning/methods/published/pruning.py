@@ -18,6 +18,7 @@ from ada_lightning.core.options import option
 from ada_lightning.core.protocols import PoolEnd, Trait
 from ada_lightning.core.records import Belief, KeptResponse, ResponsePool
 from ada_lightning.core.stopping.rule import FixedRule
+from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
@@ -156,8 +157,9 @@ class PruningSelection(AdvantageSelection):
     Source:
         "Unbiased Dynamic Pruning for Efficient Group-Based Policy Optimization", arXiv:2603.04135: pruning below the
         mean and the weights. Its appendix prunes a fixed fraction, which its proof does not cover and which is biased,
-        as :class:`~ada_lightning.methods.selection.LargestAdvantageSelection` is. Which probability belongs to which
-        response is not stated; below the mean or not is the rule of InfoBatch (arXiv:2303.04947), which it builds on.
+        as :class:`~ada_lightning.methods.published.cppo.LargestAdvantageSelection` is. Which probability belongs to
+        which response is not stated; below the mean or not is the rule of InfoBatch (arXiv:2303.04947), which it builds
+        on.
     """
 
     traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.PRUNES_RESPONSES})
@@ -204,7 +206,7 @@ PRUNING = known(
         "pruning. advantage.normalize_std divides over the whole group, before pruning: GRPO's advantage.",
         sampler=PruningSampler,
         selection=PruningSelection,
-        advantage="official",
+        advantage=PoolMeanAdvantage,
         reduction="constant",
         settings={"advantage.normalize_std": True},
     )

@@ -17,11 +17,14 @@ from dataclasses import dataclass
 
 from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Belief
+from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.checked import Check
+from ada_lightning.methods.estimators.ema import EmaEstimator
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.allocation import allocate
 from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.sampling.sequential import BalanceSampler
+from ada_lightning.methods.selection import AllSelection, BalancedSelection
 
 
 @option("sampler", "estimated", group_size="${.n_max}")
@@ -79,10 +82,10 @@ ADA_EST_EMA_PAPER = known(
         text="Reinforce-Ada-Est as in the paper's Algorithm 1 (arXiv:2510.04996v3): hybrid weighting for the log "
         "objective, 1/sqrt(p) by the number of responses times 1/sqrt(pool mean) on each. Bounds on the number are "
         "ours: the paper names no values. It weighs nothing by the engine's log-probabilities (loss.importance_cap=0).",
-        estimator="ema",
+        estimator=EmaEstimator,
         sampler=EstimatedSampler,
-        selection="all",
-        advantage="official",
+        selection=AllSelection,
+        advantage=PoolMeanAdvantage,
         reduction="token_mean",
         settings={"advantage.weight_power": 0.5, "loss.importance_cap": 0.0},
     )
@@ -95,10 +98,10 @@ ADA_EST_EMA_IMPLICIT = known(
         "responses alone. Two differences: the code gives each prompt 1 and divides the rest by 1/p, here 1 is a "
         "lower bound; and a lone right answer has the advantage 1 there, 0 here. n_max is the total of a step of 32 "
         "prompts: no limit. The code weighs nothing by the engine's log-probabilities (loss.importance_cap=0).",
-        estimator="ema",
+        estimator=EmaEstimator,
         sampler=use(EstimatedSampler, gamma=1.0, n_min=1, n_max=256),
-        selection="all",
-        advantage="official",
+        selection=AllSelection,
+        advantage=PoolMeanAdvantage,
         reduction="token_mean",
         settings={"loss.importance_cap": 0.0, "rollout.positive_threshold": 0.7},
     )
@@ -110,8 +113,8 @@ ADA_SEQ_BALANCE_OFFICIAL = known(
         "filled positives first, reward minus pool mean without its standard deviation, token mean, dual clip 10, no "
         "correction for the engine (RLHFlow/Reinforce-Ada at 05be605: verl/trainer and scripts/run_reinforce_ada.sh).",
         sampler=use(BalanceSampler, samples_per_round=8),
-        selection="balanced",
-        advantage="official",
+        selection=BalancedSelection,
+        advantage=PoolMeanAdvantage,
         reduction="token_mean",
         settings={"loss.dual_clip": 10.0, "loss.importance_cap": 0.0, "rollout.positive_threshold": 0.7},
     )
@@ -123,7 +126,7 @@ ADA_SEQ_BALANCE_PAPER_V3 = known(
         "reward minus pool mean times 1/p (below Algorithm 2), token mean. Its tables come from the rule without 1/p: "
         "ada_seq_balance_official. The paper weighs nothing by the engine's log-probabilities (loss.importance_cap=0).",
         sampler=use(BalanceSampler, samples_per_round=4),
-        selection="balanced",
+        selection=BalancedSelection,
         advantage="paper_v3",
         reduction="token_mean",
         settings={"loss.importance_cap": 0.0, "rollout.positive_threshold": 0.7},

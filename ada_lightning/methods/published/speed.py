@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 from ada_lightning.core.options import option
 from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.methods.advantages import LeaveOneOutAdvantage
 from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.pilot import PilotSampler
+from ada_lightning.methods.selection import AllSelection
 
 
 @option("sampler", "speed")
@@ -64,7 +66,7 @@ SPEED_RL = known(
         text="SPEED-RL on RLOO (arXiv:2506.09016, withdrawn at v3): 4 screening responses, 20 more where they differ. "
         "advantage=exact goes with it, too: it undoes what the screening does to the objective.",
         sampler=SpeedSampler,
-        selection="all",
-        advantage="rloo",
+        selection=AllSelection,
+        advantage=LeaveOneOutAdvantage,
     )
 )

@@ -11,8 +11,11 @@ per token. There is no early end of responses, and advantages have no weights by
 from __future__ import annotations
 
 from ada_lightning.core.options import use
+from ada_lightning.methods.advantages import HistoryBaselineAdvantage
+from ada_lightning.methods.estimators.beta_history import BetaHistory
 from ada_lightning.methods.published.vip import VipSampler
 from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.selection import AllSelection
 
 
 class KnownBaselineVariance:
@@ -48,10 +51,10 @@ TOKEN_DIVISION = known(
         "the spread of advantage times log-probability instead of p (1 - p), weighs advantages by n over its mean, "
         "and ends responses early; none of that is here. A prompt's first visits are uniform: give it more than one "
         "epoch. Tokens count: compare by rollout/generated_tokens.",
-        estimator="beta_history",
+        estimator=BetaHistory,
         sampler=use(VipSampler, variance=use(KnownBaselineVariance), n_min=1, by_tokens=True),
-        selection="all",
-        advantage="history_baseline",
+        selection=AllSelection,
+        advantage=HistoryBaselineAdvantage,
         reduction="prompt_mean",
     )
 )

@@ -25,10 +25,12 @@ from typing import Protocol
 
 from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Belief
+from ada_lightning.methods.advantages import LeaveOneOutAdvantage
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.by_tokens import TokenDividingSampler
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
+from ada_lightning.methods.selection import AllSelection
 
 _MARGIN = 1e-6
 """Predictions keep this distance from 0 and 1, as in the public code: ``ln p`` must stay finite."""
@@ -159,8 +161,8 @@ VIP = known(
         "neither, and are what a run has without it.",
         estimator="gaussian_process",
         sampler=VipSampler,
-        selection="all",
-        advantage="rloo",
+        selection=AllSelection,
+        advantage=LeaveOneOutAdvantage,
         reduction="prompt_mean",
     )
 )
@@ -172,7 +174,7 @@ VIP_DR_GRPO = known(
         "Embeddings: as experiment vip says.",
         estimator="gaussian_process",
         sampler=use(VipSampler, variance=use(DrGrpoVariance)),
-        selection="all",
+        selection=AllSelection,
         advantage="dr_grpo",
         reduction="prompt_mean",
     )

@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup, ResponsePool
-from ada_lightning.methods.advantages.group_normalized import GroupNormalizedAdvantage
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, Checked, at_least
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
 from ada_lightning.methods.sampling.planned import StagedSampler
+from ada_lightning.methods.selection import AllSelection
 
 
 def xrpo_priority(num_sampled: int, spread: float, total: int, *, significance: float, exploration: float) -> float:
@@ -161,7 +162,7 @@ XRPO = known(
         "that have nothing right. From the paper: its code (UIUC-MLSys/XRPO), public since version 3, was not to be "
         "had.",
         sampler=XrpoSampler,
-        selection="all",
+        selection=AllSelection,
         advantage=NoveltyAdvantage,
     )
 )

@@ -28,7 +28,7 @@ MOVED = {
     "VipSampler": "ada_lightning.methods.published.vip",
     "XrpoSampler": "ada_lightning.methods.published.xrpo",
 }
-"""Names under which stored configurations know classes that moved."""
+"""Classes that stored configurations look for here, and where they stand now."""
 __getattr__ = lazily(__name__, MOVED)
 
 __all__ = [

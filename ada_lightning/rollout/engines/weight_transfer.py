@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ada_lightning.core.options import option
 from ada_lightning.rollout.engines.published_weights import chunks
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """``vllm.config.lora.MaxLoRARanks``, by which it reserves memory."""
 
+_PLACE = "rollout.engine.weight_transfer"
 Call = Callable[[str, dict[str, Any]], None]
 """Has a method of ``VLLMWeightSyncClient`` called in every worker of the engine, with its argument; waits for it."""
 
@@ -38,6 +40,7 @@ class WeightTransfer(Protocol):
         ...
 
 
+@option("rollout/weight_transfer", "reload", package=_PLACE, hidden=("backend",))
 @dataclass(frozen=True, slots=True)
 class Reload:
     """The engine reads tensors that it is handed: by reference in the trainer's process, else through memory.
@@ -52,6 +55,14 @@ class Reload:
         raise TypeError("weights that are reloaded need no connection")
 
 
+@option(
+    "rollout/weight_transfer",
+    "adapter",
+    package=_PLACE,
+    hidden=("backend",),
+    rank="${parameters.rank}",
+    max_staleness="${rollout.max_staleness}",
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter(Reload):
     """The engine keeps the initial weights and reads adapters: megabytes, where the rest of the policy is frozen.
@@ -87,6 +98,7 @@ class Adapter(Reload):
         return next(rank for rank in _LORA_RANKS if rank >= self.rank)
 
 
+@option("rollout/weight_transfer", "ipc", package=_PLACE)
 @dataclass(frozen=True, slots=True)
 class CudaIpc:
     """Handles to the trainer's GPU memory, for an engine in another process on the same GPU.
@@ -115,6 +127,7 @@ class CudaIpc:
         return WeightSender(init_info, call)
 
 
+@option("rollout/weight_transfer", "nccl", package=_PLACE)
 @dataclass(frozen=True, slots=True)
 class Nccl:
     """NCCL broadcast from the trainer's GPU to an engine on other GPUs.

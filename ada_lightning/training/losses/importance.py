@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ada_lightning.core.options import option
 from ada_lightning.training.losses.functional import ratio, response_means, response_sums
 from ada_lightning.training.losses.terms import TokenTerms
 
@@ -83,11 +84,12 @@ class Rejection(ImportanceCorrection):
         ]
 
 
+@option("loss/importance", "token_truncation")
 class TokenTruncation(ImportanceCorrection):
     """``min(ratio, cap)`` of each token (TIS). Low variance; of the sequence's weight it takes only single factors.
 
     Source:
-        Yao et al., "Your efficient RL framework secretly brings you off-policy RL training" (2025).
+        Yao et al., "Your efficient RL framework secretly brings you off-policy RL training" (2025), with a cap of 2.
     """
 
     def bend(self, cap: float) -> str:
@@ -98,6 +100,7 @@ class TokenTruncation(ImportanceCorrection):
         )
 
 
+@option("loss/importance", "token_rejection")
 @dataclass(kw_only=True, eq=False)
 class TokenRejection(Rejection):
     """The ratio of each token where it is in ``[floor, cap]``, else 0 (IcePop).
@@ -124,6 +127,7 @@ class _OfSequence(ImportanceCorrection):
         return ratio(response_sums(log_ratio_K, response_K, num_responses))[response_K]
 
 
+@option("loss/importance", "sequence_truncation")
 class SequenceTruncation(_OfSequence):
     """``min(ratio of the whole response, cap)`` on all of its tokens.
 
@@ -142,6 +146,7 @@ class SequenceTruncation(_OfSequence):
         )
 
 
+@option("loss/importance", "sequence_rejection")
 @dataclass(kw_only=True, eq=False)
 class SequenceRejection(_OfSequence, Rejection):
     """The ratio of the whole response where it is in ``[floor, cap]``, else 0, on all of its tokens.
@@ -161,11 +166,13 @@ class SequenceRejection(_OfSequence, Rejection):
         )
 
 
+@option("loss/importance", "geometric_rejection")
 @dataclass(kw_only=True, eq=False)
 class GeometricRejection(Rejection):
     """1 where the geometric mean of a response's token ratios is in ``[floor, cap]``, else 0, on all of its tokens.
 
-    Does not correct, only rejects what the engine and the trainer disagree about. The mean does not grow with the
+    Does not correct, only rejects what the engine and the trainer disagree about; choose a narrow cap with it, as
+    ``loss/importance=geometric_rejection loss.importance_cap=1.01``. The mean does not grow with the
     length, so bounds are narrow and the same for long responses and short ones.
 
     Source:

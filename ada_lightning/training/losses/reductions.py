@@ -8,8 +8,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ada_lightning.core.options import option
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.terms import LossReduction
+
+_TOKENS = "${rollout.sampling.max_new_tokens}"
 
 
 class _ConstantLength(LossReduction):
@@ -28,10 +31,11 @@ class _ConstantLength(LossReduction):
         self.token_scale = float(token_scale)
 
 
+@option("loss/reduction", "constant", token_scale=_TOKENS)
 class ConstantReduction(_ConstantLength):
-    """Token sums, divided by prompts sampled (those without signal included) times a constant length.
+    """Token sums over prompts sampled times a constant length: the only rule that keeps an exact estimator exact.
 
-    The only rule that keeps an unbiased estimator unbiased: no random quantity stands in the denominator.
+    Prompts without signal count too, and no random quantity stands in the denominator.
 
     Source:
         Dr. GRPO, arXiv:2503.20783 (constant instead of length).
@@ -46,6 +50,7 @@ class ConstantReduction(_ConstantLength):
         return ""
 
 
+@option("loss/reduction", "prompt_mean", token_scale=_TOKENS)
 class PromptMeanReduction(_ConstantLength):
     """Mean over prompts of the mean over their kept responses of the token sum, over a constant length."""
 
@@ -58,6 +63,7 @@ class PromptMeanReduction(_ConstantLength):
         return "loss/reduction=prompt_mean divides by a prompt's kept responses, not constant in all groups"
 
 
+@option("loss/reduction", "response_mean")
 class ResponseMeanReduction(LossReduction):
     """Mean over kept responses of the mean over their tokens: GRPO's original, biased towards short responses.
 
@@ -74,6 +80,7 @@ class ResponseMeanReduction(LossReduction):
         return "loss/reduction=response_mean divides each response by its own length: the update turns"
 
 
+@option("loss/reduction", "token_mean")
 class TokenMeanReduction(LossReduction):
     """Sum over tokens divided by the number of kept tokens, those of prompts without signal included.
 

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ada_lightning.core.options import option
+
 
 class TrainedParameters:
     """Which parameters train, and how the weights that an engine or a file needs are made of them."""
@@ -62,5 +64,6 @@ class TrainedParameters:
         return nullcontext()
 
 
+@option("parameters", "all")
 class AllParameters(TrainedParameters):
     """Every weight trains."""

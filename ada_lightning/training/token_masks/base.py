@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ada_lightning.core.options import Option, add
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.terms import LossReduction, TokenTerms
 
@@ -47,3 +48,6 @@ class TokenMask:
 
     def begin_update(self, update: HeadUpdate) -> None:
         """Take what is known; called before the first microbatch of every update, on every rank."""
+
+
+add(Option("token_masks", "none", {}, text="Every response token trains."))

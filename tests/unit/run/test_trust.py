@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ import yaml
 from ada_lightning.analysis.evaluation.arguments import expand_arguments
 from ada_lightning.config.assembly import read_model
 from ada_lightning.config.keys import locate
+from ada_lightning.methods.catalog import named_by
 from ada_lightning.parallel.safe_reader import SafePlanner, SafeReader
 from ada_lightning.parallel.sharding import empty_model
 from ada_lightning.run.checkpoints.manifest import write_manifest
@@ -98,7 +100,7 @@ def with_value(settings, key, value):
 
 
 def check(settings, *argv):
-    check_stored(settings, config_dir=CONFIG_DIR, argv=argv, where="runs/theirs")
+    check_stored(settings, shipped=partial(named_by, CONFIG_DIR), argv=argv, where="runs/theirs")
 
 
 @pytest.mark.parametrize("name", EVIL)

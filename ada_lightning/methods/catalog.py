@@ -1,0 +1,183 @@
+"""Every option and every experiment there is: what the classes and recipes of the package say of themselves.
+
+Kept in a cache, so that a command line is read without importing torch, and made anew when a module changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import ada_lightning
+from ada_lightning.core.options import OPTIONS
+from ada_lightning.methods.recipe import RECIPES
+
+PACKAGE = Path(ada_lightning.__file__).parent
+MARKS = ("from ada_lightning.core.options import", "from ada_lightning.methods.recipe import")
+"""What stands in a module that has options or recipes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An option or an experiment, as Hydra composes it."""
+
+    node: dict[str, Any]
+    package: str | None
+    text: str
+
+
+_ENTRIES: dict[str, Entry] = {}
+
+
+def entries() -> Mapping[str, Entry]:
+    """Return every option and experiment of the package by its path: ``sampler/balance``, ``experiment/paper/grpo``."""
+    if not _ENTRIES:
+        _ENTRIES.update(cached("options", PACKAGE, ".py", _made))
+    return _ENTRIES
+
+
+def named_by(config_dir: Path, group: str, *keys: str) -> frozenset[str]:
+    """Return what the options of a group, and of groups within it, name under some keys; ``_target_`` unless given."""
+    wanted = keys or ("_target_",)
+    pattern = rf"(?:{'|'.join(wanted)}): *([\w.]+)"
+    files = (config_dir / group).rglob("*.yaml")
+    nodes = [each.node for path, each in entries().items() if path.startswith(f"{group}/")]
+    in_files = {name for file in files for name in re.findall(pattern, file.read_text("utf-8"))}
+    return frozenset(in_files | {name for node in nodes for name in _values_of(node, wanted)})
+
+
+def names(config_dir: Path, group: str) -> list[str]:
+    """Names of the options of a group, files and those made from classes; without those of groups within it."""
+    files = {path.stem for path in (config_dir / group).glob("*.yaml")}
+    made = {path.rpartition("/")[2] for path in entries() if path.rpartition("/")[0] == group}
+    return sorted(name for name in files | made if not name.startswith("_"))
+
+
+def groups(config_dir: Path, within: str = "") -> list[str]:
+    """Names of the groups within a group, at any depth; or of all."""
+    folders = {path.parent.relative_to(config_dir).as_posix() for path in config_dir.rglob("*/*.yaml")}
+    made = {path.rpartition("/")[0] for path in entries()}
+    return sorted(name for name in folders | made if not within or name.startswith(f"{within}/"))
+
+
+def experiments(config_dir: Path) -> list[str]:
+    """Names of all experiments, those within a folder with its name."""
+    folder = config_dir / "experiment"
+    files = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")}
+    return sorted(files | {path.removeprefix("experiment/") for path in entries() if path.startswith("experiment/")})
+
+
+def add_own(folder: Path) -> list[str]:
+    """Import the modules of a folder that have options or recipes, and add these.
+
+    For the folder of ``--config-dir``, whose files name classes to run already. It becomes importable, so that stored
+    configurations find the classes by the modules' names.
+
+    Returns:
+        Names of the modules.
+
+    Raises:
+        ImportError: a module has the name of another one that is imported already.
+        ValueError, LookupError: an option or a recipe is wrong; the text says what.
+    """
+    own = [path for path in sorted(folder.glob("*.py")) if _is_marked(path)]
+    if own and str(folder.resolve()) not in sys.path:
+        sys.path.insert(0, str(folder.resolve()))
+    for path in own:
+        module = import_module(path.stem)
+        if Path(str(module.__file__)).resolve() != path.resolve():
+            raise ImportError(f"{path} has the name of another module, {module.__file__}; give the file another name")
+    if own:
+        entries()
+        _ENTRIES.update(_collected())
+    return [path.stem for path in own]
+
+
+def _values_of(node: Any, keys: Collection[str]) -> Iterator[str]:
+    """Texts that stand under some keys, at any depth."""
+    if isinstance(node, Mapping):
+        yield from (value for key, value in node.items() if key in keys and isinstance(value, str))
+        node = list(node.values())
+    for value in node if isinstance(node, list) else ():
+        yield from _values_of(value, keys)
+
+
+def _made() -> dict[str, Entry]:
+    """Import what is marked, and collect it."""
+    for module in marked_modules():
+        import_module(module)
+    return _collected()
+
+
+def _collected() -> dict[str, Entry]:
+    """Options and recipes of all modules imported so far."""
+    options = [option for group in OPTIONS.values() for option in group.values()]
+    made = {f"{each.group}/{each.name}": Entry(each.node, each.package, each.text) for each in options}
+    recipes = {f"experiment/{name}": each for name, each in RECIPES.items()}
+    return made | {path: Entry(each.node, "_global_", " ".join(each.text.split())) for path, each in recipes.items()}
+
+
+def marked_modules() -> Iterator[str]:
+    """Names of the modules that have options or recipes."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if _is_marked(path):
+            yield ".".join(["ada_lightning", *path.relative_to(PACKAGE).with_suffix("").parts])
+
+
+def _is_marked(path: Path) -> bool:
+    return any(line.startswith(MARKS) for line in path.read_text(encoding="utf-8").splitlines())
+
+
+def cached(name: str, folder: Path, ending: str, make: Callable[[], dict[str, Entry]]) -> dict[str, Entry]:
+    """Return entries that are made of the files of a folder, from a cache where no file has changed since.
+
+    Args:
+        name: of the cache, which is a file in ``$ADA_LIGHTNING_CACHE``, by default ``~/.cache/ada_lightning``.
+        folder: with all folders in it.
+        ending: of the files' names.
+        make: makes the entries.
+    """
+    root = os.environ.get("ADA_LIGHTNING_CACHE") or Path.home() / ".cache" / "ada_lightning"
+    file = Path(root) / f"{name}-{blake2b(str(folder).encode(), digest_size=6).hexdigest()}.json"
+    state = _state(folder, ending)
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        if stored["state"] == state:
+            return {path: Entry(*entry) for path, entry in stored["entries"].items()}
+    except (OSError, ValueError, KeyError, TypeError):  # none yet, or none that can be read
+        pass
+    found = make()
+    _write(file, {"state": state, "entries": {path: [e.node, e.package, e.text] for path, e in found.items()}})
+    return found
+
+
+def _state(folder: Path, ending: str) -> str:
+    """Digest of names, sizes and times of files."""
+    found = blake2b(digest_size=16)
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(file for file in files if file.endswith(ending)):
+            facts = os.stat(os.path.join(place, name))
+            found.update(f"{place}/{name} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+    return found.hexdigest()
+
+
+def _write(file: Path, content: Mapping[str, Any]) -> None:
+    """Write a cache, whole or not at all; where nothing can be written, the next start makes it again."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(content, stream)
+        os.replace(name, file)
+    except OSError:
+        return

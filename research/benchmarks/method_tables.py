@@ -1,0 +1,52 @@
+"""The tables of ``docs/methods.md`` and ``docs/methods_checked.md``, made from what every recipe says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+
+from ada_lightning.methods.catalog import marked_modules
+from ada_lightning.methods.recipe import RECIPES, Recipe
+from research.benchmarks.report import markdown
+
+DASH = chr(0x2013)
+"""Stands in a cell that has nothing to say."""
+COST = {"responses": "responses per prompt"}
+"""Heading of the column of costs, where it is not that."""
+
+
+def shipped() -> list[Recipe]:
+    """Every recipe: the project's own first, then those of papers, each group in the order of its file."""
+    modules = sorted(module for module in marked_modules() if module.startswith("ada_lightning.methods."))
+    for module in sorted(modules, key=lambda module: (not module.endswith(".recipes"), module)):
+        import_module(module)
+    return list(RECIPES.values())
+
+
+def methods(table: str) -> str:
+    """What each method of a table changes, needs and costs."""
+    heads = ["experiment", "what it changes", "what it needs", COST.get(table, "cost"), "fidelity", "where it departs"]
+    rows = []
+    for each in shipped():
+        if (card := each.card) is not None and card.table == table:
+            cells = (card.changes, card.needs, card.cost, card.fidelity, card.departs)
+            rows.append([_names(each, card.also), *(DASH if cell == "-" else cell for cell in cells)])
+    return markdown(heads, rows)
+
+
+def checked() -> str:
+    """What each method's rule is compared with, and by which test."""
+    found = [(each, each.checked) for each in shipped() if each.checked is not None]
+    rows = [[_names(each, said.also), said.rule, said.against, f"`{said.test}`"] for each, said in found]
+    return markdown(["experiments", "the rule", "compared with", "by"], rows)
+
+
+def _names(recipe: Recipe, also: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in (recipe.name, *also))
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    **{f"methods_{table}": partial(methods, table) for table in ("responses", "prompts", "training", "update")},
+    "methods_checked": checked,
+}
