@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from ada_lightning.config.generated import CONFIG_DIR
+from ada_lightning.core.options import locate
 from ada_lightning.methods.catalog import Entry, entries, experiments, groups, names
-from ada_lightning.methods.view import locate
 
 WIDTH = 120
 _COLUMN = 31

@@ -84,7 +84,7 @@ class GeneratedSearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Add the catalog, named as Hydra's own last place: it puts the folder of ``--config-dir`` in front of that."""
         for place in search_path.get_path():
-            if place.path == f"file://{CONFIG_DIR}":
+            if str(place.path).removeprefix("file://") == str(CONFIG_DIR):
                 place.path = "ada://conf"
         search_path.append(provider="schema", path="ada://")
 

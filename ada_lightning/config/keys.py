@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from ada_lightning.methods.view import locate
+from ada_lightning.core.options import locate
 
 HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
 WITHOUT_EFFECT = {

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ada_lightning.config.problems import origin
-from ada_lightning.methods.view import MethodView, UnresolvedError, locate
+from ada_lightning.core.options import locate
+from ada_lightning.methods.view import MethodView, UnresolvedError
 
 KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "bool": ((bool,), "true or false"),

@@ -15,6 +15,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
+from functools import reduce
+from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -217,6 +219,23 @@ def target_of(kind: Any) -> str:
     """
     package = next((name for name in PUBLIC_PACKAGES if f"{kind.__module__}.".startswith(f"{name}.")), kind.__module__)
     return f"{package}.{kind.__qualname__}"
+
+
+def locate(target: str) -> Any:
+    """Return what a ``_target_`` names.
+
+    Raises:
+        ImportError, AttributeError: there is nothing of that name.
+    """
+    parts = target.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        module = ".".join(parts[:length])
+        try:
+            return reduce(getattr, parts[length:], import_module(module))
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise  # the module is there; something it needs is not
+    raise ModuleNotFoundError(f"no module named {'.'.join(parts[:-1]) or target!r}")
 
 
 def first_paragraph(kind: Any) -> str:

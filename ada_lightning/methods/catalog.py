@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import ada_lightning
-from ada_lightning.core.options import OPTIONS
-from ada_lightning.methods.recipe import RECIPES
 
 PACKAGE = Path(ada_lightning.__file__).parent
 MARK = re.compile(r"^(@option|preset|add)\(|\bknown\($", re.MULTILINE)
@@ -120,6 +118,9 @@ def _made() -> dict[str, Entry]:
 
 def _collected() -> dict[str, Entry]:
     """Options and recipes of all modules imported so far."""
+    from ada_lightning.core.options import OPTIONS  # not needed where the cache has all: command lines load no methods
+    from ada_lightning.methods.recipe import RECIPES
+
     options = [option for group in OPTIONS.values() for option in group.values()]
     made = {f"{each.group}/{each.name}": Entry(each.node, each.package, each.text) for each in options}
     recipes = {f"experiment/{name}": each for name, each in RECIPES.items()}

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import reduce
-from importlib import import_module
 from typing import Any
 
+from ada_lightning.core.options import locate
 from ada_lightning.core.protocols import Part, Trait
 
 ADVANTAGES = ("advantage", "advantage.advantage")
@@ -180,20 +179,3 @@ def _made(node: Any) -> Any:
         arguments = {name: _made(value) for name, value in node.items() if name != "_target_"}
         return locate(node["_target_"])(**arguments) if "_target_" in node else arguments
     return [_made(each) for each in node] if isinstance(node, list) else node
-
-
-def locate(target: str) -> Any:
-    """Return what a ``_target_`` names.
-
-    Raises:
-        ImportError, AttributeError: there is nothing of that name.
-    """
-    parts = target.split(".")
-    for length in range(len(parts) - 1, 0, -1):
-        module = ".".join(parts[:length])
-        try:
-            return reduce(getattr, parts[length:], import_module(module))
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # the module is there; something it needs is not
-    raise ModuleNotFoundError(f"no module named {'.'.join(parts[:-1]) or target!r}")
