@@ -71,23 +71,25 @@ def named_by(config_dir: Path, group: str, *keys: str) -> frozenset[str]:
 
 def names(config_dir: Path, group: str) -> list[str]:
     """Names of the options of a group, files and those made from classes; without those of groups within it."""
-    files = {path.stem for path in (config_dir / group).glob("*.yaml")}
-    made = {name for name in catalog().get(group, {}) if "/" not in name}
-    return sorted(name for name in files | made if not name.startswith("_"))
+    return [name for name in all_names(config_dir, group) if "/" not in name and not name.startswith("_")]
 
 
 def groups_within(config_dir: Path, group: str) -> list[str]:
     """Names of the groups within a group, at any depth."""
-    folders = {path.parent.relative_to(config_dir).as_posix() for path in (config_dir / group).rglob("*/*.yaml")}
-    made = {each for each in catalog() if each.startswith(f"{group}/")}
-    return sorted(folders | made)
+    return sorted({f"{group}/{name}".rpartition("/")[0] for name in all_names(config_dir, group) if "/" in name})
 
 
 def experiments(config_dir: Path) -> list[str]:
     """Names of all experiments, those within a folder with its name."""
-    folder = config_dir / "experiment"
+    return all_names(config_dir, "experiment")
+
+
+def all_names(config_dir: Path, group: str) -> list[str]:
+    """Names of the options of a group, and of those of groups within it by their path below the group."""
+    folder = config_dir / group
     files = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")}
-    return sorted(files | catalog()["experiment"].keys())
+    made = {path.removeprefix(f"{group}/") for path in entries() if path.startswith(f"{group}/")}
+    return sorted(files | made)
 
 
 def add_own(folder: Path) -> list[str]:

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ada_lightning.methods.catalog import names
+
 CONF = Path(__file__).resolve().parents[2] / "conf"
-EXPERIMENTS = sorted(file.stem for file in (CONF / "experiment").glob("*.yaml"))
+EXPERIMENTS = names(CONF, "experiment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 GRADED_ONLY = {"ada_spread_partial_credit", "sampler_spread_budget", "selection_quantile", "selection_quantile_random"}
 """What makes no sense of rewards of 0 and 1."""
 BINARY_ONLY = ("exact", "stratified")
-"""Advantages of two classes (``conf/advantage``); the product refuses partial credit with them."""
+"""Advantages of two classes; the product refuses partial credit with them."""
 
 
 GRADED_PARTS = ("advantage_", "curriculum_", "estimator_", "refill_", "sampler_", "selection_")

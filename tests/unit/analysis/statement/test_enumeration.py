@@ -35,6 +35,7 @@ from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import Belief, ResponseGroup
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.stopping import CappedRule, PilotRule, StoppingRule
+from ada_lightning.methods.catalog import names as option_names
 from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
 from ada_lightning.methods.sampling.planned import OneShotSampler
@@ -484,8 +485,8 @@ def test_exact_is_printed_where_the_sum_says_so_and_nowhere_else(advantage, trun
 def test_every_part_is_composed_and_most_claims_are_made():
     """None is left out, and a statement that promised nothing would not pass."""
     for group, names in (("sampler", SAMPLERS | WITHOUT), ("selection", SELECTIONS)):
-        assert set(names) == {file.stem for file in (CONFIG_DIR / group).glob("*.yaml")}
-    assert {option for option, _ in ADVANTAGES.values()} == {file.stem for file in CONFIG_DIR.glob("advantage/*.yaml")}
+        assert set(names) == {*option_names(CONFIG_DIR, group)}
+    assert {option for option, _ in ADVANTAGES.values()} == {*option_names(CONFIG_DIR, "advantage")}
     exact = {
         (sampler, advantage)
         for sampler in (*SAMPLERS, *OWN)
