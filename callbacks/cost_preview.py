@@ -20,7 +20,7 @@ from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.refill.none import NoRefill
 from ada_lightning.methods.sampling.forecast import forecast, forecasts, mean_forecast
 from ada_lightning.methods.sampling.uniform import UniformSampler
-from ada_lightning.methods.selection.all import AllSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.packing import pack_groups

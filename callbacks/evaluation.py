@@ -16,7 +16,7 @@ from ada_lightning.core.result import EvaluationResult, RolloutResult
 from ada_lightning.core.step import Step
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.sampling.uniform import UniformSampler
-from ada_lightning.methods.selection.all import AllSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule

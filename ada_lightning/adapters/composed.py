@@ -234,7 +234,7 @@ def _unknown(plain: Mapping[str, Any]) -> dict[str, str]:
 
 def _part_refusals(experiment: str, run: MethodView) -> Iterator[str]:
     """Yield a sentence for each part that asks the policy itself. By names, where loading the part loads torch."""
-    from ada_lightning.methods.advantages.preference import ComparesWithInitial
+    from ada_lightning.methods.published.preference import ComparesWithInitial
 
     if _name(run, "estimator") == "ValueNetworkEstimator":
         yield (
@@ -276,8 +276,9 @@ def _name(run: MethodView, key: str) -> str:
 
 def _needs(run: MethodView) -> Iterator[str]:
     """What rules ask of single responses, beside their reward and length."""
-    from ada_lightning.methods.advantages import GdpoAdvantage, NoveltyAdvantage
-    from ada_lightning.methods.selection import BanditSelection
+    from ada_lightning.methods.advantages import NoveltyAdvantage
+    from ada_lightning.methods.published.gdpo import GdpoAdvantage
+    from ada_lightning.methods.published.rollout_bandits import BanditSelection
 
     component: Any = getattr(run.part("refill"), "component", "")
     if component or any(run.is_a(key, GdpoAdvantage) for key in ADVANTAGES):

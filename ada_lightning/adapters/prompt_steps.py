@@ -16,12 +16,9 @@ from ada_lightning.adapters.reductions import RULES
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.protocols import Advantage, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt
-from ada_lightning.methods.advantages import (
-    HistoryBaselineAdvantage,
-    RoundedHistoryAdvantage,
-    ShrinkageBaselineAdvantage,
-)
+from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHistoryAdvantage
 from ada_lightning.methods.curriculum import UniformCurriculum
+from ada_lightning.methods.published.shrinkage_baseline import ShrinkageBaselineAdvantage
 from ada_lightning.methods.sampling.first_visit import FirstVisitSampler
 from ada_lightning.methods.sampling.giving_up import NEVER
 from ada_lightning.methods.sampling.sequential import SequentialSampler

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.methods.catalog import all_names, groups_within, names
+from ada_lightning.methods import catalog
+from ada_lightning.methods.catalog import all_names, names
 
 WIDTH = 118
 INDENT = 14
@@ -59,7 +60,7 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
         chosen, meaning = (defaults[group]["choice"], defaults[group]["meaning"]) if group in defaults else ("", "")
         listed = ", ".join(f"{name}*" if name == chosen else name for name in _names(config_dir, group))
         lines.append(_entry(group, f"{meaning}: {listed}" if meaning else listed))
-        shown = {*groups_within(config_dir, group)} - left_out - defaults.keys()
+        shown = {*catalog.groups(config_dir, group)} - left_out - defaults.keys()
         lines += [_entry(name, ", ".join(_names(config_dir, name))) for name in sorted(shown)]
     return "\n".join(lines)
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from ada_lightning.config.folder import CONFIG_DIR
-from ada_lightning.methods.catalog import Entry, catalog, experiments, groups_within, names
+from ada_lightning.config.generated import CONFIG_DIR
+from ada_lightning.methods.catalog import Entry, entries, experiments, groups, names
 from ada_lightning.methods.view import locate
 
 WIDTH = 120
@@ -35,14 +35,15 @@ def described(name: str, config_dir: Path = CONFIG_DIR) -> str:
     """
     name = name.lstrip("+").replace("=", "/").removeprefix("experiment/")
     group, _, option = name.rpartition("/")
-    for path, (in_group, called) in ((f"experiment/{name}", ("experiment", name)), (name, (group, option))):
+    for path, chosen in ((f"experiment/{name}", f"+experiment={name}"), (name, f"{group}={option}")):
         if (config_dir / f"{path}.yaml").is_file():
             return (config_dir / f"{path}.yaml").read_text(encoding="utf-8").rstrip()
-        if entry := catalog().get(in_group, {}).get(called):
-            return _as_yaml(entry, command=f"python train.py {_chosen(in_group, called)}")
+        if entry := entries().get(path):
+            return _as_yaml(entry, command=f"python train.py {chosen}")
     if options := names(config_dir, name):
         return _overview(config_dir, name, options)
-    known = [*experiments(config_dir), *(f"{group}/{each}" for group in catalog() for each in names(config_dir, group))]
+    options = [f"{group}/{each}" for group in groups(config_dir) for each in names(config_dir, group)]
+    known = [*experiments(config_dir), *options]
     near = get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "ada describe lists what there is"
     raise LookupError(f"there is no experiment and no option {name}; {hint}")
@@ -50,25 +51,18 @@ def described(name: str, config_dir: Path = CONFIG_DIR) -> str:
 
 def overview(config_dir: Path = CONFIG_DIR) -> str:
     """Say which groups and experiments there are."""
-    groups = sorted(
-        {path.parent.relative_to(config_dir).as_posix() for path in config_dir.rglob("*/*.yaml")} | catalog().keys()
-    )
-    shown = [group for group in groups if group.split("/")[0] not in ("hydra", "paper", "experiment")]
+    shown = [group for group in groups(config_dir) if group.split("/")[0] not in ("hydra", "paper", "experiment")]
     lines = ["experiments: " + ", ".join(experiments(config_dir)), "groups: " + ", ".join(shown)]
     return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
-
-
-def _chosen(group: str, name: str) -> str:
-    return f"+experiment={name}" if group == "experiment" else f"{group}={name}"
 
 
 def _overview(config_dir: Path, group: str, options: list[str]) -> str:
     lines = [f"{group}=" + " | ".join(options)]
     for name in options:
-        entry = catalog().get(group, {}).get(name)
+        entry = entries().get(f"{group}/{name}")
         text = entry.text if entry else _head(config_dir / group / f"{name}.yaml")
         lines.append("  " + textwrap.shorten(f"{name}: {_sentence(text)}", WIDTH - 2, placeholder=" ..."))
-    return "\n".join([*lines, *(f"  within it: {below}" for below in groups_within(config_dir, group))])
+    return "\n".join([*lines, *(f"  within it: {below}" for below in groups(config_dir, group))])
 
 
 def _head(file: Path) -> str:

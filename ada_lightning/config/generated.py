@@ -6,6 +6,12 @@ of classes and recipes (``methods/catalog.py``).
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
@@ -13,13 +19,17 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
-from ada_lightning.methods.catalog import Entry, entries
+import ada_lightning
+from ada_lightning.methods.catalog import Entry, cached, entries
+
+CONFIG_DIR = next(folder for place in ada_lightning.__path__ if (folder := Path(place).resolve() / "conf").is_dir())
+"""Where the configuration stands that ships: ``conf/``, at the top of a checkout, inside of an installed package."""
 
 PROVIDER = "ada_lightning"
 
 
 class GeneratedSource(ConfigSource):
-    """What Hydra finds behind ``ada://``: all of the catalog, as if it were a folder of files."""
+    """What Hydra finds behind ``ada://``, the catalog, and behind ``ada://conf``, the files of ``conf/``, read once."""
 
     @staticmethod
     def scheme() -> str:
@@ -45,7 +55,7 @@ class GeneratedSource(ConfigSource):
     def is_group(self, config_path: str) -> bool:
         """Whether a path leads to options."""
         return config_path in ("", "/") or any(
-            f"{name}/".startswith(f"{config_path.strip('/')}/") for name in entries()
+            f"{name}/".startswith(f"{config_path.strip('/')}/") for name in self._entries()
         )
 
     def is_config(self, config_path: str) -> bool:
@@ -55,26 +65,49 @@ class GeneratedSource(ConfigSource):
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """Names of the groups, the options or both directly below a path."""
         above = f"{config_path.strip('/')}/".removeprefix("/")
-        below = [name.removeprefix(above) for name in entries() if name.startswith(above)]
+        below = [name.removeprefix(above) for name in self._entries() if name.startswith(above)]
         options = {name for name in below if "/" not in name and self.is_config(above + name)}
         groups = {name.partition("/")[0] for name in below if "/" in name}
         kept = {ObjectType.CONFIG: options, ObjectType.GROUP: groups}
         return sorted(options | groups if results_filter is None else kept[results_filter])
 
-    @staticmethod
-    def _entry(config_path: str) -> Entry | None:
-        return entries().get(config_path.strip("/").removesuffix(".yaml"))
+    def _entry(self, config_path: str) -> Entry | None:
+        return self._entries().get(config_path.strip("/").removesuffix(".yaml"))
+
+    def _entries(self) -> Mapping[str, Entry]:
+        return files() if self.path == "conf" else entries()
 
 
 class GeneratedSearchPath(SearchPathPlugin):
-    """Has Hydra look there last, behind every folder of files."""
+    """Has Hydra look in the catalog behind every folder of files, and take the files of ``conf/`` from a cache."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Add the place; named as Hydra's own last one, in front of which it puts the folder of ``--config-dir``."""
+        """Add the catalog, named as Hydra's own last place: it puts the folder of ``--config-dir`` in front of that."""
+        for place in search_path.get_path():
+            if place.path == f"file://{CONFIG_DIR}":
+                place.path = "ada://conf"
         search_path.append(provider="schema", path="ada://")
+
+
+@cache
+def files() -> Mapping[str, Entry]:
+    """Return the files of ``conf/`` by their path without ``.yaml``."""
+    return cached("conf", CONFIG_DIR, ".yaml", _read)
+
+
+def _read() -> dict[str, Entry]:
+    found = {}
+    for file in sorted(CONFIG_DIR.rglob("*.yaml")):
+        node: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        package = re.search(r"^# *@package +(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+        found[file.relative_to(CONFIG_DIR).with_suffix("").as_posix()] = Entry(node, package and package[1], "")
+    return found
 
 
 def register() -> None:
     """Have Hydra find all of them. Safe to call twice."""
     for plugin in (GeneratedSource, GeneratedSearchPath):
         Plugins.instance().register(plugin)
+
+
+register()

@@ -9,9 +9,9 @@ from lightning.pytorch.accelerators import AcceleratorRegistry
 from omegaconf import DictConfig
 
 from ada_lightning.config.setup import Setup
-from ada_lightning.methods.advantages.preference import ComparesWithInitial
 from ada_lightning.methods.estimators import KlHistory
 from ada_lightning.methods.gradient_norms import PolicyGradientNorm
+from ada_lightning.methods.published.preference import ComparesWithInitial
 from ada_lightning.parallel.environment import Launch, launch
 from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy, size_problem
 from ada_lightning.rollout.engines.host import TrainerProcess

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from ada_lightning.config.assembly import make_parts
 from ada_lightning.config.check import RULES, part_problems
 from ada_lightning.config.composition import composed, own_hydra
-from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.config.overrides import override_errors
 from ada_lightning.config.problems import ConfigError, distinct
 from ada_lightning.config.setup import Setup

@@ -62,6 +62,16 @@ def use(kind: Callable[P, T], /, *args: P.args, **settings: P.kwargs) -> T:
     return later
 
 
+def ref(key: str) -> Any:
+    """Return a reference to another setting, for where its type is asked for.
+
+    Example:
+        >>> ref("optimizer.lr")
+        '${optimizer.lr}'
+    """
+    return f"${{{key}}}"
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """What a word of the command line stands for."""

@@ -10,9 +10,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
@@ -36,27 +35,14 @@ class Entry:
     text: str
 
 
-Catalog = dict[str, dict[str, Entry]]
-"""Entries by group and name; a group within another has a slash, experiments are the group ``experiment``."""
-_CATALOG: Catalog = {}
+_ENTRIES: dict[str, Entry] = {}
 
 
-def catalog() -> Catalog:
-    """Return every option and experiment of the package, from the cache where nothing has changed since."""
-    if not _CATALOG:
-        file, state = _cache_file(), _state()
-        if cached := _read(file, state):
-            _CATALOG.update(cached)
-        else:
-            _CATALOG.update(_made())
-            _write(file, state)
-    return _CATALOG
-
-
-@cache
 def entries() -> Mapping[str, Entry]:
-    """Return every entry by its path: ``sampler/balance``, ``experiment/paper/grpo``."""
-    return {f"{group}/{name}": entry for group, found in catalog().items() for name, entry in found.items()}
+    """Return every option and experiment of the package by its path: ``sampler/balance``, ``experiment/paper/grpo``."""
+    if not _ENTRIES:
+        _ENTRIES.update(cached("options", PACKAGE, ".py", _made))
+    return _ENTRIES
 
 
 def named_by(config_dir: Path, group: str, *keys: str) -> frozenset[str]:
@@ -74,9 +60,11 @@ def names(config_dir: Path, group: str) -> list[str]:
     return [name for name in all_names(config_dir, group) if "/" not in name and not name.startswith("_")]
 
 
-def groups_within(config_dir: Path, group: str) -> list[str]:
-    """Names of the groups within a group, at any depth."""
-    return sorted({f"{group}/{name}".rpartition("/")[0] for name in all_names(config_dir, group) if "/" in name})
+def groups(config_dir: Path, within: str = "") -> list[str]:
+    """Names of the groups within a group, at any depth; or of all."""
+    folders = {path.parent.relative_to(config_dir).as_posix() for path in config_dir.rglob("*/*.yaml")}
+    made = {path.rpartition("/")[0] for path in entries()}
+    return sorted(name for name in folders | made if not within or name.startswith(f"{within}/"))
 
 
 def experiments(config_dir: Path) -> list[str]:
@@ -113,9 +101,8 @@ def add_own(folder: Path) -> list[str]:
         if Path(str(module.__file__)).resolve() != path.resolve():
             raise ImportError(f"{path} has the name of another module, {module.__file__}; give the file another name")
     if own:
-        for group, found in _collected().items():
-            catalog().setdefault(group, {}).update(found)
-        entries.cache_clear()
+        entries()
+        _ENTRIES.update(_collected())
     return [path.stem for path in own]
 
 
@@ -128,24 +115,19 @@ def _values_of(node: Any, keys: Collection[str]) -> Iterator[str]:
         yield from _values_of(value, keys)
 
 
-def _made() -> Catalog:
+def _made() -> dict[str, Entry]:
     """Import what is marked, and collect it."""
     for module in marked_modules():
         import_module(module)
     return _collected()
 
 
-def _collected() -> Catalog:
+def _collected() -> dict[str, Entry]:
     """Options and recipes of all modules imported so far."""
-    found: Catalog = {
-        group: {name: Entry(each.node, each.package, each.text) for name, each in options.items()}
-        for group, options in OPTIONS.items()
-        if options
-    }
-    found["experiment"] = {
-        name: Entry(each.node, "_global_", " ".join(each.text.split())) for name, each in RECIPES.items()
-    }
-    return found
+    options = [option for group in OPTIONS.values() for option in group.values()]
+    made = {f"{each.group}/{each.name}": Entry(each.node, each.package, each.text) for each in options}
+    recipes = {f"experiment/{name}": each for name, each in RECIPES.items()}
+    return made | {path: Entry(each.node, "_global_", " ".join(each.text.split())) for path, each in recipes.items()}
 
 
 def marked_modules() -> Iterator[str]:
@@ -159,46 +141,47 @@ def _is_marked(path: Path) -> bool:
     return any(line.startswith(MARKS) for line in path.read_text(encoding="utf-8").splitlines())
 
 
-def _state() -> str:
-    """Digest of names, sizes and times of all modules."""
-    found = blake2b(str(PACKAGE).encode(), digest_size=16)
-    for folder, folders, files in os.walk(PACKAGE):
+def cached(name: str, folder: Path, ending: str, make: Callable[[], dict[str, Entry]]) -> dict[str, Entry]:
+    """Return entries that are made of the files of a folder, from a cache where no file has changed since.
+
+    Args:
+        name: of the cache, which is a file in ``$ADA_LIGHTNING_CACHE``, by default ``~/.cache/ada_lightning``.
+        folder: with all folders in it.
+        ending: of the files' names.
+        make: makes the entries.
+    """
+    root = os.environ.get("ADA_LIGHTNING_CACHE") or Path.home() / ".cache" / "ada_lightning"
+    file = Path(root) / f"{name}-{blake2b(str(folder).encode(), digest_size=6).hexdigest()}.json"
+    state = _state(folder, ending)
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        if stored["state"] == state:
+            return {path: Entry(*entry) for path, entry in stored["entries"].items()}
+    except (OSError, ValueError, KeyError, TypeError):  # none yet, or none that can be read
+        pass
+    found = make()
+    _write(file, {"state": state, "entries": {path: [e.node, e.package, e.text] for path, e in found.items()}})
+    return found
+
+
+def _state(folder: Path, ending: str) -> str:
+    """Digest of names, sizes and times of files."""
+    found = blake2b(digest_size=16)
+    for place, folders, files in os.walk(folder):
         folders.sort()
-        for name in sorted(file for file in files if file.endswith(".py")):
-            facts = os.stat(os.path.join(folder, name))
-            found.update(f"{folder}/{name} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+        for name in sorted(file for file in files if file.endswith(ending)):
+            facts = os.stat(os.path.join(place, name))
+            found.update(f"{place}/{name} {facts.st_size} {facts.st_mtime_ns}\n".encode())
     return found.hexdigest()
 
 
-def _cache_file() -> Path:
-    root = os.environ.get("ADA_LIGHTNING_CACHE") or Path.home() / ".cache" / "ada_lightning"
-    return Path(root) / f"options-{blake2b(str(PACKAGE).encode(), digest_size=6).hexdigest()}.json"
-
-
-def _read(file: Path, state: str) -> Catalog | None:
-    """Return what is cached; None where there is nothing, or nothing of today's."""
-    try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
-        if stored["state"] != state:
-            return None
-        return {
-            group: {name: Entry(*entry) for name, entry in each.items()} for group, each in stored["groups"].items()
-        }
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write(file: Path, state: str) -> None:
-    """Keep the catalog, whole or not at all; where nothing can be written, the next start makes it again."""
-    groups = {
-        group: {name: [entry.node, entry.package, entry.text] for name, entry in each.items()}
-        for group, each in _CATALOG.items()
-    }
+def _write(file: Path, content: Mapping[str, Any]) -> None:
+    """Write a cache, whole or not at all; where nothing can be written, the next start makes it again."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump({"state": state, "groups": groups}, stream)
+            json.dump(content, stream)
         os.replace(name, file)
     except OSError:
         return

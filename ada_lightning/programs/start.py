@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ada_lightning.config.choices import register_choices
-from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.parallel.environment import end_with
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.cores import SPIN_COUNT, num_cores

@@ -10,7 +10,7 @@ from ada_lightning.core.episode import Turn
 from ada_lightning.core.records import Grade, Prompt, SamplingSettings
 from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling.uniform import UniformSampler
-from ada_lightning.methods.selection.all import AllSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.kept_engine import KeptEngine

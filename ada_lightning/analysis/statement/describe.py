@@ -24,13 +24,13 @@ from ada_lightning.analysis.statement.rules import draws_anew, draws_at_once, dr
 from ada_lightning.analysis.statement.staleness import staleness_lines
 from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Selection, Trait
 from ada_lightning.methods.advantages import (
-    AcceptedAdvantage,
     BatchWhitenedAdvantage,
     ExactAdvantage,
     PoolMeanAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
 from ada_lightning.methods.pass_rates import LeaveOneOutRate
+from ada_lightning.methods.published.raft import AcceptedAdvantage
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.training.losses import (
     ConstantReduction,

@@ -12,7 +12,6 @@ from ada_lightning.analysis.statement.table import PASS_RATES, table_lines
 from ada_lightning.core.protocols import Advantage, PassRate, Sampler, Selection, Trait
 from ada_lightning.core.stopping.rule import FixedRule, QuotaRule, StoppingRule
 from ada_lightning.methods.advantages import (
-    AcceptedAdvantage,
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
     PoolMeanAdvantage,
@@ -21,13 +20,9 @@ from ada_lightning.methods.advantages import (
 )
 from ada_lightning.methods.objectives import LogitObjective
 from ada_lightning.methods.pass_rates import FirstRoundRate, LeaveOneOutRate, PoolMeanRate, PosteriorRate
-from ada_lightning.methods.selection import (
-    AllSelection,
-    BalancedSelection,
-    MaxVarianceSelection,
-    PositivesSelection,
-    RarerClassSelection,
-)
+from ada_lightning.methods.published.pods import MaxVarianceSelection
+from ada_lightning.methods.published.raft import AcceptedAdvantage, PositivesSelection
+from ada_lightning.methods.selection import AllSelection, BalancedSelection, RarerClassSelection
 from ada_lightning.training.losses import LossReduction, PromptMeanReduction
 
 _EVEN = PASS_RATES.index(0.5)

@@ -6,17 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from ada_lightning.analysis.statement.table import PASS_RATES
 from ada_lightning.core.protocols import Advantage
-from ada_lightning.methods.advantages import (
-    AcceptedAdvantage,
-    DpoAdvantage,
-    GdpoAdvantage,
-    HistoryBaselineAdvantage,
-    IpoAdvantage,
-    MaxRlAdvantage,
-    NoveltyAdvantage,
-    RoundedHistoryAdvantage,
-    ShrinkageBaselineAdvantage,
-)
+from ada_lightning.methods.advantages import HistoryBaselineAdvantage, NoveltyAdvantage, RoundedHistoryAdvantage
+from ada_lightning.methods.published.gdpo import GdpoAdvantage
+from ada_lightning.methods.published.max_rl import MaxRlAdvantage
+from ada_lightning.methods.published.preference import DpoAdvantage, IpoAdvantage
+from ada_lightning.methods.published.raft import AcceptedAdvantage
+from ada_lightning.methods.published.shrinkage_baseline import ShrinkageBaselineAdvantage
 
 _HISTORY_BASELINES: Mapping[type[Advantage], str] = {
     HistoryBaselineAdvantage: "the pass rate expected",

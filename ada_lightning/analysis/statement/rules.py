@@ -8,7 +8,7 @@ from ada_lightning.analysis.statement.table import PASS_RATES
 from ada_lightning.core.protocols import Advantage, Sampler, Selection, Trait
 from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
 from ada_lightning.core.stopping.rule import FixedRule, StoppingRule
-from ada_lightning.methods.advantages import AcceptedAdvantage
+from ada_lightning.methods.published.raft import AcceptedAdvantage
 from ada_lightning.methods.selection import AllSelection, ResolvedSelection, SeenSelection
 
 _STRENGTH = 20.0

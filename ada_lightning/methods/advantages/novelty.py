@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.methods.advantages.group_normalized import GroupNormalizedAdvantage
+from ada_lightning.methods.advantages.baselines import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, Checked
 
 

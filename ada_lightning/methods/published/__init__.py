@@ -1,1 +1,1 @@
-"""Methods of papers, one file a paper: what only they use, their options, their recipes, and where they depart."""
+"""Methods of papers, one file each: their parts, the words they are chosen by, and the recipe that joins them."""

@@ -34,8 +34,9 @@ class PruningSelection(AdvantageSelection):
     Source:
         "Unbiased Dynamic Pruning for Efficient Group-Based Policy Optimization", arXiv:2603.04135: pruning below the
         mean and the weights. Its appendix prunes a fixed fraction, which its proof does not cover and which is biased,
-        as :class:`~ada_lightning.methods.selection.LargestAdvantageSelection` is. Which probability belongs to which
-        response is not stated; below the mean or not is the rule of InfoBatch (arXiv:2303.04947), which it builds on.
+        as :class:`~ada_lightning.methods.published.cppo.LargestAdvantageSelection` is. Which probability belongs to
+        which response is not stated; below the mean or not is the rule of InfoBatch (arXiv:2303.04947), which it builds
+        on.
     """
 
     traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.PRUNES_RESPONSES})

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ada_lightning.core.checks import refuse
-from ada_lightning.core.options import Use, option
+from ada_lightning.core.options import option, ref, use
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.functional import ratio, response_sums
 from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TensorAndSums, TokenTerms, clip_errors
@@ -125,7 +125,7 @@ def prompt_means(hidden_TH: Tensor, document_lengths: Sequence[tuple[int, ...]])
     "loss",
     "flowrl",
     choices={"reduction": "response_mean"},
-    partition=Use(PartitionHead, {"learning_rate": "${optimizer.lr}"}),
+    partition=use(PartitionHead, learning_rate=ref("optimizer.lr")),
 )
 class FlowRlLoss(nn.Module, PolicyLoss):
     """FlowRL: trajectory balance towards the reference tilted by the reward (arXiv:2509.15207, eq. 6).

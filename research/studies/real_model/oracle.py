@@ -16,7 +16,7 @@ from ada_lightning.core.protocols import PassRateEstimator
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling.uniform import UniformSampler
-from ada_lightning.methods.selection.all import AllSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.training.policy import PolicyModule
 
 Measure = Callable[[Sequence[Prompt]], Sequence[ResponsePool]]

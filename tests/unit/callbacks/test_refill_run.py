@@ -10,9 +10,10 @@ from ada_lightning.core.records import SamplingSettings
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.curriculum import GresoCurriculum, UniformCurriculum
 from ada_lightning.methods.estimators import BetaHistory, ValueNetworkEstimator
+from ada_lightning.methods.published.rollout_bandits import BanditSelection
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.methods.selection import AllSelection, BanditSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService

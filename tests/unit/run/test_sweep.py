@@ -12,7 +12,7 @@ import hydra
 import pytest
 
 from ada_lightning.cli import train as program
-from ada_lightning.config.folder import CONFIG_DIR as CONF
+from ada_lightning.config.generated import CONFIG_DIR as CONF
 from ada_lightning.config.overrides import sweep_jobs
 from ada_lightning.programs import sweeps, training_run
 from ada_lightning.run import terminal

@@ -9,7 +9,7 @@ import torch
 from lightning.pytorch import Trainer
 
 from ada_lightning.core.records import KeptResponse, Prompt
-from ada_lightning.methods.advantages import DpoAdvantage
+from ada_lightning.methods.published.preference import DpoAdvantage
 from tests.builders import random_group
 from tests.unit.training.test_policy import DEVICE, make_policy, move
 

@@ -23,6 +23,9 @@ from ada_lightning.methods.objectives import (
     PowerObjective,
 )
 from ada_lightning.methods.pass_rates import FirstRoundRate, PathCountingRate, PoolMeanRate, PosteriorRate
+from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection, LargestAdvantageSelection
+from ada_lightning.methods.published.pods import MaxVarianceSelection
+from ada_lightning.methods.published.rollout_bandits import BanditSelection
 from ada_lightning.methods.refill import DynamicSampling, NoRefill
 from ada_lightning.methods.sampling import (
     BalanceSampler,
@@ -39,15 +42,7 @@ from ada_lightning.methods.sampling import (
     UniformSampler,
     VipSampler,
 )
-from ada_lightning.methods.selection import (
-    AllSelection,
-    BalancedSelection,
-    BanditSelection,
-    LargestAdvantageBatchSelection,
-    LargestAdvantageSelection,
-    MaxVarianceSelection,
-    PruningSelection,
-)
+from ada_lightning.methods.selection import AllSelection, BalancedSelection, PruningSelection
 from ada_lightning.training.losses import (
     ClippedPolicyLoss,
     ConstantReduction,

@@ -26,7 +26,7 @@ from ada_lightning.analysis.statement import describe_update
 from ada_lightning.analysis.statement.rules import contradiction, rule_alone
 from ada_lightning.config.composition import composed, own_hydra
 from ada_lightning.config.cutting import cutting_errors
-from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.config.keys import locate
 from ada_lightning.config.method_rules import METHOD_RULES
 from ada_lightning.config.setup import Setup
@@ -35,7 +35,7 @@ from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import Belief, ResponseGroup
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.stopping import CappedRule, PilotRule, StoppingRule
-from ada_lightning.methods.catalog import names as option_names
+from ada_lightning.methods.catalog import names
 from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
 from ada_lightning.methods.sampling.planned import OneShotSampler
@@ -484,9 +484,9 @@ def test_exact_is_printed_where_the_sum_says_so_and_nowhere_else(advantage, trun
 
 def test_every_part_is_composed_and_most_claims_are_made():
     """None is left out, and a statement that promised nothing would not pass."""
-    for group, names in (("sampler", SAMPLERS | WITHOUT), ("selection", SELECTIONS)):
-        assert set(names) == {*option_names(CONFIG_DIR, group)}
-    assert {option for option, _ in ADVANTAGES.values()} == {*option_names(CONFIG_DIR, "advantage")}
+    for group, listed in (("sampler", SAMPLERS | WITHOUT), ("selection", SELECTIONS)):
+        assert set(listed) == {*names(CONFIG_DIR, group)}
+    assert {option for option, _ in ADVANTAGES.values()} == {*names(CONFIG_DIR, "advantage")}
     exact = {
         (sampler, advantage)
         for sampler in (*SAMPLERS, *OWN)

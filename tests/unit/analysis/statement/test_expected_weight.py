@@ -8,13 +8,9 @@ from ada_lightning.methods.advantages import ExactAdvantage, GroupNormalizedAdva
 from ada_lightning.methods.objectives import LinearObjective, LogObjective, PowerObjective
 from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.pass_rates import PosteriorRate
-from ada_lightning.methods.selection import (
-    AllSelection,
-    BalancedSelection,
-    LargestAdvantageSelection,
-    MaxVarianceSelection,
-    RarerClassSelection,
-)
+from ada_lightning.methods.published.cppo import LargestAdvantageSelection
+from ada_lightning.methods.published.pods import MaxVarianceSelection
+from ada_lightning.methods.selection import AllSelection, BalancedSelection, RarerClassSelection
 
 RATES = [0.02, 0.1, 0.5, 0.9]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.methods.advantages import (
-    AcceptedAdvantage,
     BatchWhitenedAdvantage,
     ExactAdvantage,
-    GdpoAdvantage,
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
-    MaxRlAdvantage,
     NoveltyAdvantage,
 )
 from ada_lightning.methods.gradient_norms import ConstantNorm
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
+from ada_lightning.methods.published.gdpo import GdpoAdvantage
+from ada_lightning.methods.published.max_rl import MaxRlAdvantage
+from ada_lightning.methods.published.raft import AcceptedAdvantage, PositivesSelection
 from ada_lightning.methods.sampling import (
     DarsSampler,
     EstimatedSampler,
@@ -24,7 +24,7 @@ from ada_lightning.methods.sampling import (
     SpeedSampler,
     UniformSampler,
 )
-from ada_lightning.methods.selection import AllSelection, BalancedSelection, PositivesSelection, ResolvedSelection
+from ada_lightning.methods.selection import AllSelection, BalancedSelection, ResolvedSelection
 from tests.unit.analysis.statement.test_describe import balance, followed, row, statement
 from tests.unit.training.losses.two_responses import LOSSES, make_loss
 

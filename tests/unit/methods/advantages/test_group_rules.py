@@ -14,7 +14,6 @@ from ada_lightning.methods.advantages import (
     ExactAdvantage,
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
-    MaxRlAdvantage,
     PoolMeanAdvantage,
     StratifiedAdvantage,
 )
@@ -26,6 +25,7 @@ from ada_lightning.methods.pass_rates import (
     PoolMeanRate,
     PosteriorRate,
 )
+from ada_lightning.methods.published.max_rl import MaxRlAdvantage
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from tests.builders import assigned, make_group, make_pool
 

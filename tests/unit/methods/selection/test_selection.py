@@ -10,14 +10,13 @@ import pytest
 
 from ada_lightning.core.records import Belief
 from ada_lightning.core.stopping import FixedRule, PilotRule
+from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection, LargestAdvantageSelection
+from ada_lightning.methods.published.pods import MaxVarianceSelection
+from ada_lightning.methods.published.raft import PositivesSelection
+from ada_lightning.methods.published.rollout_bandits import BanditSelection
 from ada_lightning.methods.selection import (
     AllSelection,
     BalancedSelection,
-    BanditSelection,
-    LargestAdvantageBatchSelection,
-    LargestAdvantageSelection,
-    MaxVarianceSelection,
-    PositivesSelection,
     PruningSelection,
     QuantileSelection,
     RarerClassSelection,

@@ -1,0 +1,39 @@
+"""REINFORCE++ with baseline: reward minus the group's mean, on one scale over the whole rollout (arXiv:2501.03262).
+
+Claim: dividing by a group's own standard deviation is biased and blows up nearly solved prompts; the deviation of the
+    whole rollout is nearly a constant.
+Assumption: many prompts per step.
+Fidelity: after the paper's section 3. There the KL is part of the reward, here of the loss, and off. Groups without a
+    signal are computed, since whitening by tokens shifts them.
+"""
+
+from __future__ import annotations
+
+from ada_lightning.core.options import preset, use
+from ada_lightning.methods.advantages import BatchWhitenedAdvantage
+from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.sampling.uniform import UniformSampler
+from ada_lightning.methods.selection import AllSelection
+
+preset(
+    "advantage",
+    "reinforce_plus_plus",
+    "batch_whitened",
+    text="REINFORCE++ with baseline (arXiv:2501.03262, section 3): reward minus the group's mean, whitened over the "
+    "rollout. A response counts as often as it has tokens, as in OpenRLHF and verl; by_tokens=false counts each once. "
+    "There KL is part of the reward, here of the loss.",
+    by_tokens=True,
+)
+
+REINFORCE_PLUS_PLUS = known(
+    Recipe(
+        name="reinforce_plus_plus",
+        text="REINFORCE++ with baseline (arXiv:2501.03262): reward minus the group's mean, scaled over the whole "
+        "rollout, PPO's clip.",
+        sampler=UniformSampler,
+        selection=AllSelection,
+        advantage=use(BatchWhitenedAdvantage, by_tokens=True),
+        reduction="token_mean",
+        settings={"loss.clip_high": 0.2},
+    )
+)
