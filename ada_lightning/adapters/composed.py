@@ -276,9 +276,9 @@ def _name(run: MethodView, key: str) -> str:
 
 def _needs(run: MethodView) -> Iterator[str]:
     """What rules ask of single responses, beside their reward and length."""
-    from ada_lightning.methods.advantages import NoveltyAdvantage
     from ada_lightning.methods.published.gdpo import GdpoAdvantage
     from ada_lightning.methods.published.rollout_bandits import BanditSelection
+    from ada_lightning.methods.published.xrpo import NoveltyAdvantage
 
     component: Any = getattr(run.part("refill"), "component", "")
     if component or any(run.is_a(key, GdpoAdvantage) for key in ADVANTAGES):

@@ -19,9 +19,9 @@ from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHistoryAdvantage
 from ada_lightning.methods.curriculum import UniformCurriculum
 from ada_lightning.methods.published.shrinkage_baseline import ShrinkageBaselineAdvantage
-from ada_lightning.methods.sampling.first_visit import FirstVisitSampler
 from ada_lightning.methods.sampling.giving_up import NEVER
 from ada_lightning.methods.sampling.sequential import SequentialSampler
+from ada_lightning.methods.sampling.uniform import FirstVisitSampler
 from ada_lightning.methods.selection import SeenSelection
 
 _WITH_HISTORY = (HistoryBaselineAdvantage, RoundedHistoryAdvantage, ShrinkageBaselineAdvantage)

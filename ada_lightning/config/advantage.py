@@ -11,9 +11,10 @@ from ada_lightning.methods.advantages import ExactAdvantage, StratifiedAdvantage
 from ada_lightning.methods.objectives.support import UnsupportedObjectiveError, check_supported
 from ada_lightning.methods.pass_rates import PathCountingRate
 from ada_lightning.methods.published.gdpo import GdpoAdvantage
+from ada_lightning.methods.published.pilot_commit import ResolvedSelection
 from ada_lightning.methods.published.raft import PositivesSelection
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.methods.selection import ResolvedSelection, RewardStrataSelection
+from ada_lightning.methods.selection import RewardStrataSelection
 from ada_lightning.methods.view import ADVANTAGES, SELECTIONS, MethodView
 from ada_lightning.rewards.overlong import OverlongReward
 from ada_lightning.rewards.weighted import WeightedReward

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 
 from ada_lightning.core.protocols import Trait
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
+from ada_lightning.methods.published.coba import CobaSampler
+from ada_lightning.methods.published.gvm import GvmSampler
+from ada_lightning.methods.published.knapsack import KnapsackSampler
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.published.vip import VipSampler
+from ada_lightning.methods.published.xrpo import XrpoSampler
 from ada_lightning.methods.refill import NoRefill
-from ada_lightning.methods.sampling import (
-    CobaSampler,
-    EstimatedSampler,
-    GvmSampler,
-    KnapsackSampler,
-    PilotSampler,
-    VipSampler,
-    XrpoSampler,
-)
+from ada_lightning.methods.sampling import PilotSampler
 from ada_lightning.methods.selection import ThinnedSelection
 from ada_lightning.methods.view import ADVANTAGES, SELECTIONS, MethodView
 

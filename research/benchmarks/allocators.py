@@ -44,7 +44,8 @@ from ada_lightning.methods.advantages import (
 )
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.objectives import LinearObjective
-from ada_lightning.methods.sampling import CGrpoSampler, UniformSampler
+from ada_lightning.methods.published.cgrpo import CGrpoSampler
+from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.rollout.engines.scripted import POSITIVE_TOKEN, ScriptedEngine, ScriptedGrader
 from research.benchmarks.report import save
 from research.benchmarks.simulation.pass_rates import MIXES

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from ada_lightning.analysis.statement.table import PASS_RATES
 from ada_lightning.core.protocols import Advantage
-from ada_lightning.methods.advantages import HistoryBaselineAdvantage, NoveltyAdvantage, RoundedHistoryAdvantage
+from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHistoryAdvantage
 from ada_lightning.methods.published.gdpo import GdpoAdvantage
 from ada_lightning.methods.published.max_rl import MaxRlAdvantage
 from ada_lightning.methods.published.preference import DpoAdvantage, IpoAdvantage
 from ada_lightning.methods.published.raft import AcceptedAdvantage
 from ada_lightning.methods.published.shrinkage_baseline import ShrinkageBaselineAdvantage
+from ada_lightning.methods.published.xrpo import NoveltyAdvantage
 
 _HISTORY_BASELINES: Mapping[type[Advantage], str] = {
     HistoryBaselineAdvantage: "the pass rate expected",

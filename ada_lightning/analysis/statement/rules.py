@@ -8,8 +8,9 @@ from ada_lightning.analysis.statement.table import PASS_RATES
 from ada_lightning.core.protocols import Advantage, Sampler, Selection, Trait
 from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
 from ada_lightning.core.stopping.rule import FixedRule, StoppingRule
+from ada_lightning.methods.published.pilot_commit import ResolvedSelection
 from ada_lightning.methods.published.raft import AcceptedAdvantage
-from ada_lightning.methods.selection import AllSelection, ResolvedSelection, SeenSelection
+from ada_lightning.methods.selection import AllSelection, SeenSelection
 
 _STRENGTH = 20.0
 """Responses that the beliefs of :func:`rules_by_pass_rate` are worth: as much as a history that has been seen often."""

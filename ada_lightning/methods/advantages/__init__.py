@@ -10,7 +10,6 @@ from ada_lightning.methods.advantages.baselines import (
 )
 from ada_lightning.methods.advantages.exact import ExactAdvantage, StratifiedAdvantage
 from ada_lightning.methods.advantages.history import HistoryBaselineAdvantage, RoundedHistoryAdvantage
-from ada_lightning.methods.advantages.novelty import NoveltyAdvantage
 
 __all__ = [
     "BatchWhitenedAdvantage",
@@ -18,7 +17,6 @@ __all__ = [
     "GroupNormalizedAdvantage",
     "HistoryBaselineAdvantage",
     "LeaveOneOutAdvantage",
-    "NoveltyAdvantage",
     "PoolMeanAdvantage",
     "RoundedHistoryAdvantage",
     "StratifiedAdvantage",
@@ -31,6 +29,7 @@ MOVED = {
     "GdpoAdvantage": "ada_lightning.methods.published.gdpo",
     "IpoAdvantage": "ada_lightning.methods.published.preference",
     "MaxRlAdvantage": "ada_lightning.methods.published.max_rl",
+    "NoveltyAdvantage": "ada_lightning.methods.published.xrpo",
     "RepresentationPreferenceAdvantage": "ada_lightning.methods.published.representation_preference",
     "RewardDistillationAdvantage": "ada_lightning.methods.published.reward_distillation",
     "ShrinkageBaselineAdvantage": "ada_lightning.methods.published.shrinkage_baseline",

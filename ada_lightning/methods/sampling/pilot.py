@@ -24,7 +24,7 @@ class PilotSampler(Checked, Sampler):
     """
 
     group_size: int
-    """Most responses kept for the update; as many as a prompt can have where all of them train."""
+    """Most responses kept for the update; as many as a prompt can have: all (selection=all)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

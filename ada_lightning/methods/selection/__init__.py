@@ -7,8 +7,6 @@ from ada_lightning.methods.selection.by_class import (
     RarerClassSelection,
     SeenSelection,
 )
-from ada_lightning.methods.selection.pruning import PruningSelection
-from ada_lightning.methods.selection.resolved import ResolvedSelection
 from ada_lightning.methods.selection.reward_strata import (
     QuantileSelection,
     RewardStrataSelection,
@@ -19,10 +17,8 @@ from ada_lightning.methods.selection.thinned import ThinnedSelection
 __all__ = [
     "AllSelection",
     "BalancedSelection",
-    "PruningSelection",
     "QuantileSelection",
     "RarerClassSelection",
-    "ResolvedSelection",
     "RewardStrataSelection",
     "SeenSelection",
     "StratifiedSelection",
@@ -35,6 +31,8 @@ MOVED = {
     "LargestAdvantageSelection": "ada_lightning.methods.published.cppo",
     "MaxVarianceSelection": "ada_lightning.methods.published.pods",
     "PositivesSelection": "ada_lightning.methods.published.raft",
+    "PruningSelection": "ada_lightning.methods.published.pruning",
+    "ResolvedSelection": "ada_lightning.methods.published.pilot_commit",
 }
 """Classes that stored configurations look for here, and where they stand now."""
 __getattr__ = lazily(__name__, MOVED)

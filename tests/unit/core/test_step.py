@@ -13,27 +13,27 @@ from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Outcome, StepSettings
 from ada_lightning.core.top_up import TopUp
-from ada_lightning.methods.gradient_norms.constant import ConstantNorm
+from ada_lightning.methods.gradient_norms import ConstantNorm
+from ada_lightning.methods.published.cgrpo import CGrpoSampler
+from ada_lightning.methods.published.coba import CobaSampler
+from ada_lightning.methods.published.dars import DarsSampler
+from ada_lightning.methods.published.gvm import GvmSampler
+from ada_lightning.methods.published.optpo import OptPoSampler
+from ada_lightning.methods.published.pruning import PruningSampler
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.published.speed import SpeedSampler
+from ada_lightning.methods.published.token_division import KnownBaselineVariance
+from ada_lightning.methods.published.vip import VipSampler
+from ada_lightning.methods.published.xrpo import XrpoSampler
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.methods.sampling import (
     BalanceSampler,
-    CGrpoSampler,
-    CobaSampler,
     CutSampler,
-    DarsSampler,
-    EstimatedSampler,
     FirstVisitSampler,
     GiveUpByPosterior,
-    GvmSampler,
-    KnownBaselineVariance,
-    OptPoSampler,
     PositiveSampler,
-    PruningSampler,
-    SpeedSampler,
     SpreadSampler,
     UniformSampler,
-    VipSampler,
-    XrpoSampler,
 )
 from ada_lightning.methods.selection import BalancedSelection
 from tests.builders import make_pool

@@ -8,7 +8,8 @@ from ada_lightning.core.protocols import PoolEnd, Trait
 from ada_lightning.core.records import Grade
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.stopping import PilotRule
-from ada_lightning.methods.sampling import PilotSampler, SpeedSampler, UniformSampler
+from ada_lightning.methods.published.speed import SpeedSampler
+from ada_lightning.methods.sampling import PilotSampler, UniformSampler
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from tests import builders
 from tests.builders import InstantGrader

@@ -12,9 +12,11 @@ from ada_lightning.core.records import Belief
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.top_up import TopUp, refill_figures
 from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection
+from ada_lightning.methods.published.pilot_commit import PilotCommitSampler, ResolvedSelection
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
-from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
-from ada_lightning.methods.selection import AllSelection, ResolvedSelection
+from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.training.losses import (
     ConstantReduction,

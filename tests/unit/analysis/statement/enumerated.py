@@ -19,12 +19,12 @@ from ada_lightning.core.records import Belief, Grade, Prompt, ResponseGroup, Res
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Outcome, StepSettings
 from ada_lightning.core.stopping import StoppingRule
+from ada_lightning.methods.published import pruning
 from ada_lightning.methods.sampling import cut, giving_up
-from ada_lightning.methods.sampling import pruning as pruning_of_prompts
 from ada_lightning.methods.sampling.blocks import BlockSampler
-from ada_lightning.methods.selection import AllSelection, pruning, thinned
+from ada_lightning.methods.selection import AllSelection, thinned
 
-FLIPPING = (cut, giving_up, pruning_of_prompts, pruning, thinned)
+FLIPPING = (cut, giving_up, pruning, thinned)
 """Modules that leave something to chance beside the responses."""
 
 

@@ -23,26 +23,25 @@ from ada_lightning.methods.objectives import (
     PowerObjective,
 )
 from ada_lightning.methods.pass_rates import FirstRoundRate, PathCountingRate, PoolMeanRate, PosteriorRate
+from ada_lightning.methods.published.coba import CobaSampler
 from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection, LargestAdvantageSelection
+from ada_lightning.methods.published.knapsack import KnapsackSampler
+from ada_lightning.methods.published.optpo import OptPoSampler
 from ada_lightning.methods.published.pods import MaxVarianceSelection
+from ada_lightning.methods.published.pruning import PruningSampler, PruningSelection
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
 from ada_lightning.methods.published.rollout_bandits import BanditSelection
+from ada_lightning.methods.published.vip import RlooVariance, VipSampler
 from ada_lightning.methods.refill import DynamicSampling, NoRefill
 from ada_lightning.methods.sampling import (
     BalanceSampler,
-    CobaSampler,
-    EstimatedSampler,
     FirstVisitSampler,
     GiveUpByPosterior,
-    KnapsackSampler,
-    OptPoSampler,
     PositiveSampler,
-    PruningSampler,
-    RlooVariance,
     SpreadSampler,
     UniformSampler,
-    VipSampler,
 )
-from ada_lightning.methods.selection import AllSelection, BalancedSelection, PruningSelection
+from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from ada_lightning.training.losses import (
     ClippedPolicyLoss,
     ConstantReduction,

@@ -9,22 +9,20 @@ from ada_lightning.methods.advantages import (
     ExactAdvantage,
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
-    NoveltyAdvantage,
 )
 from ada_lightning.methods.gradient_norms import ConstantNorm
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
+from ada_lightning.methods.published.dars import DarsSampler
 from ada_lightning.methods.published.gdpo import GdpoAdvantage
+from ada_lightning.methods.published.gvm import GvmSampler
 from ada_lightning.methods.published.max_rl import MaxRlAdvantage
+from ada_lightning.methods.published.pilot_commit import PilotCommitSampler, ResolvedSelection
 from ada_lightning.methods.published.raft import AcceptedAdvantage, PositivesSelection
-from ada_lightning.methods.sampling import (
-    DarsSampler,
-    EstimatedSampler,
-    GvmSampler,
-    PilotCommitSampler,
-    SpeedSampler,
-    UniformSampler,
-)
-from ada_lightning.methods.selection import AllSelection, BalancedSelection, ResolvedSelection
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.published.speed import SpeedSampler
+from ada_lightning.methods.published.xrpo import NoveltyAdvantage
+from ada_lightning.methods.sampling import UniformSampler
+from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from tests.unit.analysis.statement.test_describe import balance, followed, row, statement
 from tests.unit.training.losses.two_responses import LOSSES, make_loss
 

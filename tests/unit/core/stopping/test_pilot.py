@@ -10,7 +10,8 @@ from ada_lightning.core.stopping.paths import end_probability, ends, reach, unbi
 from ada_lightning.methods.advantages import ExactAdvantage
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
 from ada_lightning.methods.objectives.support import coefficient_table, supported_weight
-from ada_lightning.methods.sampling import DarsSampler, PilotCommitSampler
+from ada_lightning.methods.published.dars import DarsSampler
+from ada_lightning.methods.published.pilot_commit import PilotCommitSampler
 from ada_lightning.methods.selection import AllSelection
 from tests.unit.core.stopping.test_paths import COMMIT, DARS, PILOTS, RATES, SPEED, counts, every_walk, probability
 

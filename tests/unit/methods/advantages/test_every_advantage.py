@@ -20,7 +20,6 @@ from ada_lightning.methods.advantages import (
     GroupNormalizedAdvantage,
     HistoryBaselineAdvantage,
     LeaveOneOutAdvantage,
-    NoveltyAdvantage,
     PoolMeanAdvantage,
     RoundedHistoryAdvantage,
     StratifiedAdvantage,
@@ -35,6 +34,7 @@ from ada_lightning.methods.published.raft import AcceptedAdvantage
 from ada_lightning.methods.published.representation_preference import RepresentationPreferenceAdvantage
 from ada_lightning.methods.published.reward_distillation import RewardDistillationAdvantage
 from ada_lightning.methods.published.shrinkage_baseline import ShrinkageBaselineAdvantage
+from ada_lightning.methods.published.xrpo import NoveltyAdvantage
 from ada_lightning.training.packing import pack_groups
 from tests.builders import make_pool, weighed
 

@@ -17,14 +17,10 @@ from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.records import Belief, Grade
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.stopping import CappedRule, FixedRule
-from ada_lightning.methods.sampling import (
-    CobaSampler,
-    DrGrpoVariance,
-    EstimatedSampler,
-    KnapsackSampler,
-    RlooVariance,
-    VipSampler,
-)
+from ada_lightning.methods.published.coba import CobaSampler
+from ada_lightning.methods.published.knapsack import KnapsackSampler
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.published.vip import DrGrpoVariance, RlooVariance, VipSampler
 from ada_lightning.methods.sampling.forecast import forecast
 from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.selection import AllSelection

@@ -11,16 +11,16 @@ import pytest
 from ada_lightning.core.records import Belief
 from ada_lightning.core.stopping import FixedRule, PilotRule
 from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection, LargestAdvantageSelection
+from ada_lightning.methods.published.pilot_commit import ResolvedSelection
 from ada_lightning.methods.published.pods import MaxVarianceSelection
+from ada_lightning.methods.published.pruning import PruningSelection
 from ada_lightning.methods.published.raft import PositivesSelection
 from ada_lightning.methods.published.rollout_bandits import BanditSelection
 from ada_lightning.methods.selection import (
     AllSelection,
     BalancedSelection,
-    PruningSelection,
     QuantileSelection,
     RarerClassSelection,
-    ResolvedSelection,
     StratifiedSelection,
     ThinnedSelection,
 )
