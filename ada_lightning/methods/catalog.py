@@ -55,9 +55,7 @@ def named_by(config_dir: Path, group: str, *keys: str) -> frozenset[str]:
 
 def names(config_dir: Path, group: str) -> list[str]:
     """Names of the options of a group, files and those made from classes; without those of groups within it."""
-    files = {path.stem for path in (config_dir / group).glob("*.yaml")}
-    made = {path.rpartition("/")[2] for path in entries() if path.rpartition("/")[0] == group}
-    return sorted(name for name in files | made if not name.startswith("_"))
+    return [name for name in all_names(config_dir, group) if "/" not in name and not name.startswith("_")]
 
 
 def groups(config_dir: Path, within: str = "") -> list[str]:
@@ -69,9 +67,15 @@ def groups(config_dir: Path, within: str = "") -> list[str]:
 
 def experiments(config_dir: Path) -> list[str]:
     """Names of all experiments, those within a folder with its name."""
-    folder = config_dir / "experiment"
+    return all_names(config_dir, "experiment")
+
+
+def all_names(config_dir: Path, group: str) -> list[str]:
+    """Names of the options of a group, and of those of groups within it by their path below the group."""
+    folder = config_dir / group
     files = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")}
-    return sorted(files | {path.removeprefix("experiment/") for path in entries() if path.startswith("experiment/")})
+    made = {path.removeprefix(f"{group}/") for path in entries() if path.startswith(f"{group}/")}
+    return sorted(files | made)
 
 
 def add_own(folder: Path) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.methods.catalog import experiments
 from ada_lightning.parallel.environment import end_with, is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
 from ada_lightning.programs.command import how_to_continue, is_sweep
@@ -99,7 +100,7 @@ def changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
         return []
     new = yaml.safe_load(OmegaConf.to_yaml(cfg, resolve=True))
     if not cfg.allow_other_method:
-        options = experiment_option(stored, CONFIG_DIR) or f"those in {run_dir.path / 'config.yaml'}"
+        options = experiment_option(stored, experiments(CONFIG_DIR)) or f"those in {run_dir.path / 'config.yaml'}"
         command = run_dir.stored_command() or f"{options} ..."
         check_method(stored, new, way_back=f"{command} {how_to_continue(run_dir)}")
     changed = [f"  {key}: {old} -> {now}" for key, (old, now) in changed_settings(stored, new).items()]

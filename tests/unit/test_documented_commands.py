@@ -18,6 +18,7 @@ from ada_lightning.config.check import check_config, override_errors
 from ada_lightning.config.notices import settings_notices
 from ada_lightning.config.prepare import check_prepare_config
 from ada_lightning.config.setup import Setup
+from ada_lightning.methods.catalog import entries, names
 from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import choose_hardware
 from ada_lightning.programs import export, report
@@ -116,15 +117,21 @@ def composed_once(monkeypatch):
 def written_out(line):
     """Arguments that ``key=a|b`` and ``key=`` stand for: a value that is left open is any option, or any text."""
     key, _, value = line.partition("=")
-    folder = CONF / key.lstrip("+~")
-    if not value and folder.is_dir():
-        value = next(file.stem for file in sorted(folder.glob("[!_]*.yaml")))
+    if not value and (options := names(CONF, key.lstrip("+~"))):
+        value = options[0]
     return [f"{key}={choice}" for choice in (value or "text").split("|") if choice]
 
 
 @cache
 def options_of(group):
-    return [f"{group}={file.stem}" for file in sorted((CONF / group).glob("[!_]*.yaml"))]
+    return [f"{group}={name}" for name in names(CONF, group)]
+
+
+def text_of(option):
+    """What an option has, as YAML."""
+    path = option.replace("=", "/")
+    file = CONF / f"{path}.yaml"
+    return file.read_text() if file.exists() else yaml.safe_dump(entries()[path].node)
 
 
 @cache
@@ -143,8 +150,7 @@ def contexts(key, neighbours):
     head, *below = re.split("[./]", key.lstrip("+~"))
 
     def num_named(beside):
-        files = [CONF / f"{option.replace('=', '/')}.yaml" for option in beside]
-        return sum(f"{part}:" in file.read_text() for file in files for part in set(below))
+        return sum(f"{part}:" in text_of(option) for option in beside for part in set(below))
 
     yield []
     yield from filter(None, [neighbours, NEEDS.get(head)])

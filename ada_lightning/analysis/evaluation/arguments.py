@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from ada_lightning.analysis.evaluation.checkpoint import PARTS_OF_RUN, resolve_checkpoint
-from ada_lightning.methods.catalog import named_by
+from ada_lightning.methods.catalog import named_by, names
 from ada_lightning.run.trust import check_stored
 
 OF_RUN = "of_run"
@@ -83,7 +83,7 @@ def _of_run(settings: Mapping[str, Any], group: str, given: Mapping[str, str], c
     if group not in given:
         return dict(settings)
     option = given[group].strip("\"'").removesuffix(".yaml")
-    if not (config_dir / group / f"{option}.yaml").is_file():  # whoever composes says what there is
+    if option not in names(config_dir, group):  # whoever composes says what there is
         return {}
     kept = {key: settings[key] for key in KEPT[group] if key in settings and f"{group}/{key}" not in given}
     return {"defaults": [option, "_self_"], **kept} if kept else {}
