@@ -13,7 +13,7 @@ from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Outcome, StepSettings
 from ada_lightning.core.top_up import TopUp
-from ada_lightning.methods.gradient_norms.constant import ConstantNorm
+from ada_lightning.methods.gradient_norms import ConstantNorm
 from ada_lightning.methods.published.cgrpo import CGrpoSampler
 from ada_lightning.methods.published.coba import CobaSampler
 from ada_lightning.methods.published.dars import DarsSampler
