@@ -22,7 +22,7 @@ from ada_lightning.core.options import OPTIONS
 from ada_lightning.methods.recipe import RECIPES
 
 PACKAGE = Path(ada_lightning.__file__).parent
-MARKS = ("from ada_lightning.core.options import", "from ada_lightning.methods.recipe import")
+MARK = re.compile(r"^(@option|preset|add)\(|\bknown\($", re.MULTILINE)
 """What stands in a module that has options or recipes."""
 
 
@@ -134,7 +134,7 @@ def marked_modules() -> Iterator[str]:
 
 
 def _is_marked(path: Path) -> bool:
-    return any(line.startswith(MARKS) for line in path.read_text(encoding="utf-8").splitlines())
+    return MARK.search(path.read_text(encoding="utf-8")) is not None
 
 
 def cached(name: str, folder: Path, ending: str, make: Callable[[], dict[str, Entry]]) -> dict[str, Entry]:

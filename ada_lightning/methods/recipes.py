@@ -18,7 +18,9 @@ from ada_lightning.methods.advantages import (
     WeightedLeaveOneOutAdvantage,
 )
 from ada_lightning.methods.curriculum import ExpectedUsefulness
-from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, SimilarPrompts
+from ada_lightning.methods.estimators.beta_history import BetaHistory
+from ada_lightning.methods.estimators.counting import EmaEstimator
+from ada_lightning.methods.estimators.similar_prompts import SimilarPrompts
 from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, SpreadSampler, UniformSampler

@@ -23,7 +23,7 @@ from ada_lightning.core.options import option
 from ada_lightning.core.records import Belief, ResponsePool
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check
-from ada_lightning.methods.estimators import WindowEstimator
+from ada_lightning.methods.estimators.counting import WindowEstimator
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
 from ada_lightning.methods.sampling.planned import OneShotSampler

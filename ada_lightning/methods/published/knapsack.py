@@ -20,7 +20,7 @@ from ada_lightning.core.options import option
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check
-from ada_lightning.methods.estimators import WindowEstimator
+from ada_lightning.methods.estimators.counting import WindowEstimator
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.by_tokens import TokenDividingSampler
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly

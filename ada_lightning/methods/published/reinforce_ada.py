@@ -19,7 +19,7 @@ from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.checked import Check
-from ada_lightning.methods.estimators import EmaEstimator
+from ada_lightning.methods.estimators.counting import EmaEstimator
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling.allocation import allocate
 from ada_lightning.methods.sampling.planned import OneShotSampler

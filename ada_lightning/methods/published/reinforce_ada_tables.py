@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ada_lightning.core.options import use
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, PoolMeanAdvantage
-from ada_lightning.methods.estimators import EmaEstimator
+from ada_lightning.methods.estimators.counting import EmaEstimator
 from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, UniformSampler

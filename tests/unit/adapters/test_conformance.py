@@ -7,8 +7,8 @@ import json
 import pytest
 
 from ada_lightning.adapters import Core
-from ada_lightning.adapters.composed import experiments
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.methods.catalog import experiments
 from tests.tapes import world
 from tests.tapes.cases import GRADED_ONLY, TWEAKS
 from tests.unit.adapters import conformance
