@@ -54,7 +54,7 @@ from research.drive import advantages, collect, composed, scripted_prompts
 _BY_TOKENS = ("sampler.by_tokens=true",)
 _TOKEN_DIVISION = (
     "sampler=vip",
-    "sampler.variance._target_=ada_lightning.methods.sampling.KnownBaselineVariance",
+    "sampler.variance._target_=ada_lightning.methods.published.token_division.KnownBaselineVariance",
     "sampler.n_min=1",
 )
 
@@ -67,7 +67,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "Ada-Seq-balance, posterior": ("sampler=balance_posterior",),
     "Ada-Est": ("sampler=estimated",),
     "VIP, RLOO": ("sampler=vip",),
-    "VIP, Dr.GRPO": ("sampler=vip", "sampler.variance._target_=ada_lightning.methods.sampling.DrGrpoVariance"),
+    "VIP, Dr.GRPO": ("sampler=vip", "sampler.variance._target_=ada_lightning.methods.published.vip.DrGrpoVariance"),
     "Knapsack": ("sampler=knapsack",),
     "CoBA-RL": ("sampler=coba",),
     "GVM, G = 1": ("sampler=gvm", "sampler/gradient_norm=constant"),

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
+from ada_lightning.config.generated import CONFIG_DIR as CONF
 from ada_lightning.methods.catalog import experiments
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
 EXPERIMENTS = [name for name in experiments(CONF) if "/" not in name]
 
 

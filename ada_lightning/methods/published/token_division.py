@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ada_lightning.core.options import use
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
-from ada_lightning.methods.estimators.beta_history import BetaHistory
+from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.published.vip import VipSampler
 from ada_lightning.methods.recipe import Recipe, known
 from ada_lightning.methods.selection import AllSelection
