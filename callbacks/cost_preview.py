@@ -17,7 +17,7 @@ from ada_lightning.core.records import RefillProgress
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.step import Step
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.methods.refill.none import NoRefill
+from ada_lightning.methods.refill import NoRefill
 from ada_lightning.methods.sampling.forecast import forecast, forecasts, mean_forecast
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.all import AllSelection
