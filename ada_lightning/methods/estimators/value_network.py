@@ -26,9 +26,9 @@ _MARGIN = 1e-3
 
 @option("estimator", "value_network")
 class ValueNetworkEstimator(PassRateEstimator):
-    """A small network on the policy's frozen representation of a prompt, trained a little after every step.
+    """A small network on the policy's frozen representation of a prompt (arXiv:2510.04996v3, Est).
 
-    The head learns from a bounded replay of recent pools, by their binomial likelihood. For the first ``warmup_steps``
+    It is trained a little after every step. The head learns from a bounded replay of recent pools, by their binomial likelihood. For the first ``warmup_steps``
     updates every prompt gets the same prediction, the share of positives in the replay, and so the same number of
     responses from a sampler that divides by pass rates. No gradient reaches the policy.
 
@@ -36,7 +36,7 @@ class ValueNetworkEstimator(PassRateEstimator):
         width: hidden units of the head.
         learning_rate: of the head's AdamW.
         weight_decay: of the head's AdamW.
-        replay_size: recent pools that are kept to learn from.
+        replay_size: recent pools that are kept to learn from; each keeps hidden size x 4 bytes, also in checkpoints.
         batch_size: pools per optimiser step of the head.
         epochs_per_update: passes over the replay after each rollout step.
         warmup_steps: updates before predictions differ between prompts.
