@@ -46,7 +46,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class Comparison:
     """What ``docs/methods_checked.md`` says of a method: which test holds its rule to what."""
 
     rule: str
@@ -98,7 +98,7 @@ class Recipe:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Values by dotted key, of the method or of the run."""
     card: Card | None = None
-    checked: Checked | None = None
+    checked: Comparison | None = None
     builds_on: Sequence[str] = ()
     """Files of the configuration in front of it, such as ``/paper/base``."""
 

@@ -17,18 +17,39 @@ from ada_lightning.methods.advantages import (
     LeaveOneOutAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
-from ada_lightning.methods.curriculum import ExpectedUsefulness
+from ada_lightning.methods.curriculum import DiverseUsefulness, ExpectedUsefulness
 from ada_lightning.methods.estimators.beta_history import BetaHistory
 from ada_lightning.methods.estimators.counting import EmaEstimator
 from ada_lightning.methods.estimators.similar_prompts import SimilarPrompts
 from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, SpreadSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection, StratifiedSelection
 
 ADA = known(
     Recipe(
         name="ada",
+        card=Card(
+            table="prompts",
+            changes="Thompson draw of largest p(1-p), few responses, baseline from history and the other responses",
+            needs="its own history; trains groups without a signal too",
+            cost="4 per prompt",
+            fidelity=(
+                "ours; with `spo` it shares the baseline from a Beta history of before the step, which "
+                "needs no group. `spo` has 1 response, not 4 with the others in the baseline; forgets by "
+                "the policy's movement, not a share per visit; starts from a measurement, not from a "
+                "prior of the run; draws from all prompts, not Thompson among candidates with a share in "
+                "turn; whitens"
+            ),
+            departs="exact for the mean pass rate of the prompts it chooses, which are not all prompts",
+        ),
+        checked=Comparison(
+            rule="the baseline is unbiased",
+            against="enumeration",
+            test=(
+                "unit/methods/advantages/test_history.py::test_whatever_is_believed_the_update_is_that_of_the_mean_pass_rate"
+            ),
+        ),
         text="""
             Samples where history says that there is something to learn: of each step's candidates, the prompts whose
             responses are likeliest to differ, four responses each, all of them trained; the baseline comes from
@@ -50,6 +71,27 @@ ADA = known(
 ADA_SIMILAR = known(
     Recipe(
         name="ada_similar",
+        card=Card(
+            table="prompts",
+            changes="largest expected p(1-p); else as `ada`",
+            needs="visits to prompts with like words, and its own",
+            cost="4 per prompt",
+            fidelity="ours",
+            departs=(
+                "as `ada`; words say nothing where all prompts read alike. Relatives with a model of "
+                "their own: GPS (arXiv:2602.01970), a latent variable for the policy and a decoder over "
+                "embeddings, and PCL (arXiv:2510.01135), a value model that reads the prompt and takes "
+                "those nearest 1/2"
+            ),
+        ),
+        checked=Comparison(
+            rule="the posterior of a prompt",
+            against="brute force",
+            test=(
+                "unit/methods/estimators/test_similar_prompts.py::test_the_posterior_of_one_prompt_is_that_of_a_grid"
+            ),
+            also=("grpo_chosen",),
+        ),
         text="""
             ada that needs no history: what a prompt's words share with prompts already sampled says what to expect of
             it, so that prompts are told apart the first time they come. Why and what it gained:
@@ -63,9 +105,46 @@ ADA_SIMILAR = known(
         advantage=HistoryBaselineAdvantage,
     )
 )
+ADA_DIVERSE = known(
+    Recipe(
+        name="ada_diverse",
+        card=Card(
+            table="prompts",
+            changes="as `ada_similar`, and prompts of a step unlike each other: greedily u + 0.05 x distance",
+            needs="the same",
+            cost="4 per prompt",
+            fidelity="after GPS (arXiv:2602.01970)",
+            departs="the diversity term alone, within the step; its weight and distance are ours",
+        ),
+        checked=Comparison(
+            rule="each next prompt is the best one",
+            against="brute force",
+            test=(
+                "unit/methods/curriculum/test_diverse_usefulness.py::test_the_greedy_order_is_the_best_next_one_each_time"
+            ),
+        ),
+        text="""
+            ada_similar with prompts of a step that are unlike each other (after GPS, arXiv:2602.01970): the most
+            useful prompt first, then each time the one whose usefulness and distance to those chosen add up to most.
+        """,
+        estimator=SimilarPrompts,
+        curriculum=DiverseUsefulness,
+        sampler=UniformSampler,
+        selection=AllSelection,
+        advantage=HistoryBaselineAdvantage,
+    )
+)
 GRPO_CHOSEN = known(
     Recipe(
         name="grpo_chosen",
+        card=Card(
+            table="prompts",
+            changes="largest expected p(1-p), on GRPO",
+            needs="the same",
+            cost="4 per prompt, some train",
+            fidelity="ours",
+            departs="the same",
+        ),
         text="""
             GRPO on the prompts that ada_similar would choose: those whose responses will probably differ, by what
             prompts with like words have shown. Groups that turn out to be all alike do not train, so updates cost less
@@ -91,6 +170,23 @@ ADA_SEQ_BALANCE = known(
 ADA_SEQ_POS = known(
     Recipe(
         name="ada_seq_pos",
+        card=Card(
+            table="responses",
+            changes="blocks until enough positives (and negatives)",
+            cost="4 to 32",
+            fidelity="update: ours",
+            departs=(
+                "exact estimator instead of the official rule; that is `ada_seq_balance_official`, the "
+                "paper's text `ada_seq_balance_paper_v3`"
+            ),
+            also=("ada_seq_balance",),
+        ),
+        checked=Comparison(
+            rule="chances of every end of a stopping rule",
+            against="brute force",
+            test="unit/core/stopping/test_paths.py::test_end_probabilities_equal_an_enumeration_of_all_sequences",
+            also=("ada_seq_balance",),
+        ),
         text="Reinforce-Ada-Seq-pos, the update exact for the log objective.",
         sampler=PositiveSampler,
         selection=BalancedSelection,
@@ -100,6 +196,29 @@ ADA_SEQ_POS = known(
 ADA_EST_EMA = known(
     Recipe(
         name="ada_est_ema",
+        card=Card(
+            table="responses",
+            changes="`p^-1/2` shares of a fixed total, p remembered or predicted",
+            needs="history, or hidden states",
+            cost="8 exactly",
+            fidelity="update: ours",
+            departs=(
+                "`ada_est_ema_paper` has the paper's weights; `ada_est_ema_implicit` those of the public "
+                "code, which is on branch `hanze` of RLHFlow/Reinforce-Ada (e876f3e), not on `main`"
+            ),
+            also=("ada_est_value",),
+        ),
+        checked=Comparison(
+            rule="shares, and counts that fade",
+            against="by hand",
+            test=(
+                "unit/methods/sampling/test_planned.py::test_estimated_shares_follow_the_power_of_the_pass_rate_inside_the_bounds"
+            ),
+            also=(
+                "ada_est_ema_paper",
+                "ada_est_ema_implicit",
+            ),
+        ),
         text="""
             Reinforce-Ada-Est with an exponential average of each prompt's outcomes. The update is exact for the log
             objective as far as each prompt's number of responses can see.
@@ -113,6 +232,20 @@ ADA_EST_EMA = known(
 ADA_SPREAD_PARTIAL_CREDIT = known(
     Recipe(
         name="ada_spread_partial_credit",
+        card=Card(
+            table="responses",
+            changes="blocks until rewards are far enough apart",
+            needs="graded rewards",
+            cost="4 to 32",
+            fidelity="ours",
+        ),
+        checked=Comparison(
+            rule="its bias by stopping",
+            against="enumeration",
+            test=(
+                "unit/methods/advantages/test_weighted_leave_one_out.py::test_the_bias_for_binary_rewards_is_what_the_docstring_says"
+            ),
+        ),
         text="""
             Rewards that are not binary: words of 3 or 4 letters spelled backward, part of the reward for each letter
             in its place. Sampled until two rewards are half a word apart, some of every stratum trained; follows the
@@ -121,10 +254,11 @@ ADA_SPREAD_PARTIAL_CREDIT = known(
             WeightedLeaveOneOutAdvantage.
         """,
         sampler=SpreadSampler,
-        selection=use(StratifiedSelection, random_order=True),
+        selection=StratifiedSelection,
         advantage=WeightedLeaveOneOutAdvantage,
         options={"data/source/tasks": "spell_backward"},
         settings={
+            "selection.random_order": True,
             "reward.reward.extraction._target_": "ada_lightning.rewards.extraction.FirstLine",
             "reward.reward.binary": False,
         },
@@ -133,6 +267,26 @@ ADA_SPREAD_PARTIAL_CREDIT = known(
 GRPO = known(
     Recipe(
         name="grpo",
+        card=Card(
+            table="responses",
+            changes="nothing: fixed groups",
+            cost="4, 16",
+            fidelity="advantage: faithful",
+            departs=(
+                "the loss is the default one; the published (mean over responses, clip 0.2, KL 0.04) is `loss=grpo`"
+            ),
+            also=("grpo_n16",),
+        ),
+        checked=Comparison(
+            rule="the advantage of a group",
+            against="by hand",
+            test="unit/methods/advantages/test_group_rules.py::test_by_hand",
+            also=(
+                "grpo_n16",
+                "dr_grpo",
+                "rloo",
+            ),
+        ),
         text="""
             GRPO's advantage: a fixed group per prompt, all of it trained, rewards standardised within the group. The
             loss is this project's default (loss=clipped), so that other advantages can be compared with it; the
@@ -161,6 +315,13 @@ GRPO_N16 = known(
 RLOO = known(
     Recipe(
         name="rloo",
+        card=Card(
+            table="update",
+            changes="baseline of the others, no clip",
+            needs="n >= 2",
+            fidelity="after",
+            departs="KL in the loss, off",
+        ),
         text="""
             RLOO (arXiv:2402.14740): a fixed group, reward minus the mean of the others, REINFORCE without a clip. The
             paper's KL is part of its reward; here it would be loss.kl_coef.
@@ -174,11 +335,42 @@ RLOO = known(
 ADA_EST_VALUE = known(
     Recipe(
         name="ada_est_value",
+        checked=Comparison(
+            rule="a network of ours: the paper names none",
+            against="nothing",
+            test="unit/methods/estimators/test_value_network.py::test_it_learns_to_tell_hard_prompts_from_easy_ones",
+        ),
         text="Reinforce-Ada-Est with a value network that predicts pass rates; the paper names no network, so it is "
         "ours. The update is exact for the log objective as far as each prompt's number of responses can see.",
         estimator="value_network",
         sampler="estimated",
         selection="all",
         advantage="exact",
+    )
+)
+CALCULATOR = known(
+    Recipe(
+        name="environments/calculator",
+        text="""
+            Episodes of up to three turns: call the calculator, read its result, answer (docs/environments.md). To
+            sampling, selection and update an episode is one draw, so the method is any other experiment's, named
+            before this one: '+experiment=[grpo,environments/calculator]'. Alone it is ada_seq_balance's.
+            max_new_tokens are the tokens of one turn, of which a call takes about 16; max_model_tokens hold prompt and
+            all turns together.
+        """,
+        options={"data": "calculator", "reward": "exact_match", "environment": "calculator"},
+        settings={"rollout.sampling.max_new_tokens": 24, "rollout.max_model_tokens": 384},
+    )
+)
+GUESS = known(
+    Recipe(
+        name="environments/guess",
+        text="""
+            A game of up to three turns: guess a number among seven, told higher or lower (docs/environments.md). The
+            method is any other experiment's, named before this one; alone it is ada_seq_balance's. max_new_tokens are
+            the tokens of one turn, of which a guess takes two to four; max_model_tokens hold prompt and all turns.
+        """,
+        options={"data": "guess", "reward": "exact_match", "environment": "guess"},
+        settings={"rollout.sampling.max_new_tokens": 8, "rollout.max_model_tokens": 384},
     )
 )

@@ -27,9 +27,11 @@ def shipped() -> list[Recipe]:
 def methods(table: str) -> str:
     """What each method of a table changes, needs and costs."""
     heads = ["experiment", "what it changes", "what it needs", COST.get(table, "cost"), "fidelity", "where it departs"]
+    cards = [(each, each.card) for each in shipped() if each.card is not None and each.card.table == table]
+    shared = {name for _, card in cards for name in card.also}
     rows = []
-    for each in shipped():
-        if (card := each.card) is not None and card.table == table:
+    for each, card in cards:
+        if each.name not in shared:
             cells = (card.changes, card.needs, card.cost, card.fidelity, card.departs)
             rows.append([_names(each, card.also), *(DASH if cell == "-" else cell for cell in cells)])
     return markdown(heads, rows)
@@ -38,7 +40,12 @@ def methods(table: str) -> str:
 def checked() -> str:
     """What each method's rule is compared with, and by which test."""
     found = [(each, each.checked) for each in shipped() if each.checked is not None]
-    rows = [[_names(each, said.also), said.rule, said.against, f"`{said.test}`"] for each, said in found]
+    shared = {name for _, said in found for name in said.also}
+    rows = [
+        [_names(each, said.also), said.rule, said.against, f"`{said.test}`"]
+        for each, said in found
+        if each.name not in shared
+    ]
     return markdown(["experiments", "the rule", "compared with", "by"], rows)
 
 

@@ -14,7 +14,7 @@ from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.functional import Values, common_mean, kept_rewards, unbiased_std, whitened_groups
 from ada_lightning.methods.pass_rates import LeaveOneOutRate, PoolMeanRate
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -282,6 +282,21 @@ class BatchWhitenedAdvantage(Advantage):
 BATCH_WHITENING = known(
     Recipe(
         name="batch_whitening",
+        card=Card(
+            table="update",
+            changes="any group rule, scale of the whole step",
+            needs="many prompts",
+            cost="packs once more",
+            fidelity="after",
+            departs="divides by the spread of advantages, TRL by that of rewards",
+        ),
+        checked=Comparison(
+            rule="the z-score",
+            against="by hand",
+            test=(
+                "unit/methods/advantages/test_of_whole_rollout.py::test_whitening_is_the_z_score_over_the_whole_rollout"
+            ),
+        ),
         text="The standard deviation of the whole rollout instead of each group's: GRPO with scale_rewards=batch, as "
         "TRL has it.",
         sampler=UniformSampler,

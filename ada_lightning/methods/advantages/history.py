@@ -11,7 +11,7 @@ from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages.baselines import BaselineAdvantage
 from ada_lightning.methods.functional import Values, expected_by_history, kept_rewards
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -118,6 +118,22 @@ class RoundedHistoryAdvantage(HistoryAdvantage):
 RARER_CLASS = known(
     Recipe(
         name="rarer_class",
+        card=Card(
+            table="prompts",
+            changes="largest expected p(1-p); reward minus 0 or 1, whichever is expected: only surprises train",
+            needs="the same",
+            cost="1 per prompt, the rarer class trains",
+            fidelity="ours",
+            departs=(
+                "exact as `ada`; noise per drawn response is higher, per trained one lowest; where wrong "
+                "answers are expected it learns from right ones alone, which costs diversity"
+            ),
+        ),
+        checked=Comparison(
+            rule="moments of the rounded baseline",
+            against="enumeration",
+            test="unit/methods/advantages/test_history.py::test_what_rounding_costs",
+        ),
         text="One response of many prompts, and only surprising ones train: right where prompts like these are mostly "
         "failed, wrong where they are mostly solved. For models where training a token costs several times what "
         "drawing one does. Why: docs/studies/gradient_variance.md. Where it stands beside the others: "

@@ -6,7 +6,7 @@ The thresholds are ours: those of the paper are not known to us. The mask with c
 
 from __future__ import annotations
 
-from ada_lightning.methods.recipe import Card, Checked, Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling import UniformSampler
 
 CAPO = known(
@@ -29,7 +29,7 @@ CAPO = known(
             "after",
             "thresholds are ours",
         ),
-        checked=Checked(
+        checked=Comparison(
             "the model of a step is right to second order",
             "brute force",
             "unit/training/token_masks/test_curvature.py::test_the_model_is_right_to_second_order",

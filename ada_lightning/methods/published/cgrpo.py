@@ -27,7 +27,7 @@ from ada_lightning.core.protocols import PoolEnd, Sampler, Trait
 from ada_lightning.core.records import Response, ResponsePool
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, Checked, at_least
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
 from ada_lightning.methods.selection import AllSelection
 
@@ -230,6 +230,24 @@ def allowed_misses(scores: Sequence[float]) -> float:
 CGRPO = known(
     Recipe(
         name="cgrpo",
+        card=Card(
+            table="responses",
+            changes="blocks until one answer alone is frequent enough, by thresholds calibrated with right answers",
+            needs="rewards that tell answers",
+            cost="2 to 32, and 32 in calibrations",
+            fidelity="after (package `trl-cgrpo` 0.2.0)",
+            departs=(
+                "calibrates on the prompts of the first steps and again after every 50, which count as "
+                "drawn and train; the package on held-out prompts that do not train, left out of the "
+                "saving it shows. Answers decide the stop, so the pool is biased in a way that no count "
+                "shows. With strict thresholds it is SPEED with 2 and 30"
+            ),
+        ),
+        checked=Comparison(
+            rule="golden numbers of the package; where it stops, over all histories of three answers",
+            against="by hand",
+            test="unit/methods/sampling/test_cgrpo.py::test_golden_numbers_of_the_package",
+        ),
         text="C-GRPO's exit (package trl-cgrpo 0.2.0) on GRPO: a prompt stops at 2, 4, 8, 16 or 32 responses, where "
         "one answer is frequent enough by a threshold calibrated with right answers. The package calibrates on "
         "held-out prompts and leaves that out of the saving it shows. Here calibrations are steps that draw 32 of "

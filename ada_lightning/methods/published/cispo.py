@@ -6,7 +6,7 @@ After the paper, which names no bound: 5 here. The loss with claim, assumption a
 
 from __future__ import annotations
 
-from ada_lightning.methods.recipe import Card, Checked, Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling import UniformSampler
 
 CISPO = known(
@@ -29,7 +29,7 @@ CISPO = known(
             "after",
             "the paper names no bound: 5 here",
         ),
-        checked=Checked(
+        checked=Comparison(
             "loss and gradient",
             "by hand",
             "unit/training/losses/test_losses.py::test_loss_and_gradient_follow_the_definition",

@@ -24,7 +24,7 @@ from ada_lightning.core.records import Belief, ResponsePool
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.estimators.counting import WindowEstimator
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
 from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.selection import AllSelection
@@ -146,6 +146,22 @@ class CobaSampler(OneShotSampler):
 COBA_RL = known(
     Recipe(
         name="coba_rl",
+        card=Card(
+            table="responses",
+            changes="a Beta-shaped value that moves from easy to hard",
+            needs="pass rates, mean failure rate",
+            cost="8 exactly",
+            fidelity="faithful (paper)",
+            departs=(
+                "the code's three classes of difficulty are not copied; p of the last visits, the code's "
+                "of the last three"
+            ),
+        ),
+        checked=Comparison(
+            rule="the division of its value",
+            against="brute force",
+            test="unit/methods/sampling/test_planned.py::test_it_is_the_best_of_all_divisions_of_three_prompts",
+        ),
         text="CoBA-RL (arXiv:2602.03048): GRPO whose responses go to easy prompts while the policy is weak and to hard "
         "ones later. Plans differ from uniform once prompts come again, as for the experiment knapsack. Pass rates are "
         "those of each prompt's last visits; the authors' code takes the last three visits, however long.",

@@ -13,7 +13,7 @@ from ada_lightning.core.options import option, use
 from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.methods.advantages import PoolMeanAdvantage
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.magnitude import AdvantageSelection, by_magnitude, floor_share
 from ada_lightning.methods.selection.weights import with_selection_weights
@@ -106,6 +106,22 @@ class LargestAdvantageBatchSelection(AdvantageSelection):
 CPPO = known(
     Recipe(
         name="cppo",
+        card=Card(
+            table="training",
+            changes="the largest \\|A\\| of a group, of the step",
+            cost="n drawn, (1 - rate) n trained",
+            fidelity="faithful (biased)",
+            departs="prompts per step are not raised by themselves",
+            also=("cppo_batch",),
+        ),
+        checked=Comparison(
+            rule="what stays",
+            against="by hand",
+            test=(
+                "unit/methods/selection/test_largest_advantage.py::test_of_the_batch_the_largest_stay_whoever_they_belong_to"
+            ),
+            also=("cppo_batch",),
+        ),
         text="CPPO (arXiv:2503.22342): of each group the responses with the smallest advantages are left out of the "
         "update; biased. Advantages are GRPO's, over the whole group, before pruning. The paper spends the time saved "
         "on more prompts per step: data.prompts_per_step=128 instead of 32 with rate 0.75.",

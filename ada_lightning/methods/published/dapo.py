@@ -7,7 +7,7 @@ overlap; the length penalty is ``reward=overlong``. The parts: ``refill=dynamic`
 from __future__ import annotations
 
 from ada_lightning.core.options import use
-from ada_lightning.methods.recipe import Card, Checked, Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling import UniformSampler
 
 DAPO = known(
@@ -36,7 +36,7 @@ DAPO = known(
             "trains on fewer groups at the cap (verl's recipe raises there, verl 0.9.1 ignores it: see below); waves "
             "overlap; length penalty as `reward=overlong`",
         ),
-        checked=Checked(
+        checked=Comparison(
             "waves, and the figures of its penalty",
             "by hand",
             "unit/rewards/test_combined_rewards.py::test_dapos_figures",

@@ -18,7 +18,7 @@ from fractions import Fraction
 from ada_lightning.core.options import option, preset
 from ada_lightning.core.stopping.pilot import PilotRule
 from ada_lightning.methods.checked import Check
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.pilot import PilotSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -102,6 +102,21 @@ def _total(positives: int, num_pilot: int, hardness_weighted: bool, normalize_st
 DARS_ET = known(
     Recipe(
         name="dars_et",
+        card=Card(
+            table="responses",
+            changes="a second round where under half are right",
+            needs="a loss that sums over responses",
+            cost="8 to 32",
+            fidelity="faithful",
+            departs="groups without signal stay in the denominator",
+            also=("dars_hw",),
+        ),
+        checked=Comparison(
+            rule="size of the second round",
+            against="by hand",
+            test="unit/methods/sampling/test_pilot.py::test_golden_values_of_dars",
+            also=("dars_hw",),
+        ),
         text="DARS with equal treatment (arXiv:2508.13755): a second round for prompts with less than half of the "
         "first one right, the whole pool trained, mean-centred advantages summed over responses (their scripts: no "
         "standard deviation, a constant length). advantage=exact goes with it, too: it undoes what the second round "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ada_lightning.methods.recipe import Card, Checked, Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling import UniformSampler
 
 TV = known(
@@ -34,7 +34,7 @@ TV = known(
             "code; verl's example script has 10,000",
             also=("divergence_ppo_kl",),
         ),
-        checked=Checked(
+        checked=Comparison(
             "weights and masks",
             "by hand",
             "unit/training/losses/test_losses.py::test_divergence_weighs_by_the_engines_probability_up_to_the_cap",

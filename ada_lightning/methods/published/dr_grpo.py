@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ada_lightning.methods.recipe import Card, Checked, Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling import UniformSampler
 
 DR_GRPO = known(
@@ -16,7 +16,7 @@ DR_GRPO = known(
         advantage="dr_grpo",
         loss="dr_grpo",
         card=Card("update", "no standard deviation, constant length", "equal groups", "-", "faithful"),
-        checked=Checked(
+        checked=Comparison(
             "the advantage of a group", "by hand", "unit/methods/advantages/test_group_rules.py::test_by_hand"
         ),
     )

@@ -6,7 +6,7 @@ assumption and degenerate case is ``ada_lightning.training.losses.FlowRlLoss``.
 
 from __future__ import annotations
 
-from ada_lightning.methods.recipe import Card, Checked, Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling import UniformSampler
 
 FLOWRL = known(
@@ -28,7 +28,7 @@ FLOWRL = known(
             "faithful",
             "clipped weight as in the paper, the code's unclipped one by option",
         ),
-        checked=Checked(
+        checked=Comparison(
             "loss, gradients, and log Z of two arms",
             "brute force",
             "unit/training/losses/test_flow.py::test_gradients_are_those_of_a_plain_implementation",

@@ -21,7 +21,7 @@ from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import Response, ResponseGroup
 from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.functional import centered, unbiased_std, whitened_groups
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -124,6 +124,18 @@ def _values(response: Response, present: Sequence[str], wanted: Sequence[str]) -
 GDPO = known(
     Recipe(
         name="gdpo",
+        card=Card(
+            table="update",
+            changes="z-score per component, whitened",
+            needs="a reward with components",
+            fidelity="faithful",
+            departs="`by_tokens=true` whitens tokens as verl does",
+        ),
+        checked=Comparison(
+            rule="the loop of the paper",
+            against="their loop, rewritten",
+            test="unit/methods/advantages/test_gdpo.py::test_it_is_the_loop_of_the_paper",
+        ),
         text="GDPO (arXiv:2601.05242): correctness and form standardised by themselves. Groups that differ in the "
         "form only train too. The system prompt asks for what the reward looks for.",
         sampler=UniformSampler,

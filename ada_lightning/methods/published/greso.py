@@ -28,7 +28,7 @@ from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Belief, Prompt, RefillProgress, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.refill import DynamicSampling
 from ada_lightning.methods.sampling.uniform import UniformSampler
 
@@ -230,6 +230,23 @@ class AdaptiveDynamicSampling(DynamicSampling):
 GRESO = known(
     Recipe(
         name="greso",
+        card=Card(
+            table="prompts",
+            changes="skips prompts by streaks without signal, then replaces",
+            needs="its own streaks",
+            cost="fewer wasted responses",
+            fidelity="faithful (code)",
+            departs=(
+                "the share of hard groups counts all with equal rewards, the code's only those of "
+                "well-formed answers; a step that reaches into the second epoch belongs to it; the "
+                "default clip and no entropy bonus, the code has 0.2 and 0.001"
+            ),
+        ),
+        checked=Comparison(
+            rule="how its probabilities move",
+            against="by hand",
+            test="unit/methods/curriculum/test_greso.py::test_probabilities_move_as_in_the_authors_code",
+        ),
         text="GRESO (arXiv:2506.02177): prompts that had no signal at their last visits are skipped at random; what is "
         "left is filtered and filled up as by DAPO, in waves as large as is necessary. Its batch is 256 prompts "
         "with groups of 8, its clip 0.2 on both sides, its entropy bonus 0.001; those of this run are the "

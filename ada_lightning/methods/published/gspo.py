@@ -6,7 +6,7 @@ is ``ada_lightning.training.losses.GspoLoss`` (eq. 5, 7 and 13-14).
 
 from __future__ import annotations
 
-from ada_lightning.methods.recipe import Card, Checked, Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling import UniformSampler
 
 GSPO = known(
@@ -29,7 +29,7 @@ GSPO = known(
             "faithful",
             "importance weight of the engine by sequence: ours",
         ),
-        checked=Checked(
+        checked=Comparison(
             "the sequence form",
             "by hand",
             "unit/training/losses/test_losses.py::test_gspo_is_the_sequence_form_of_the_paper",

@@ -23,7 +23,7 @@ from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.published.raft import AcceptedAdvantage, PositivesSelection
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.allocation import allocate
 from ada_lightning.methods.sampling.by_tokens import LengthLearningSampler
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
@@ -121,6 +121,27 @@ class GvmSampler(LengthLearningSampler, StagedSampler):
 GVM_RAFT = known(
     Recipe(
         name="gvm_raft",
+        card=Card(
+            table="responses",
+            changes="pilots, then `G / sqrt(p + a/p^(b-1))` shares",
+            needs="a gradient norm; `prompt_mean`",
+            cost="16 exactly",
+            fidelity="after",
+            departs=(
+                "pilots each step, kept and counted (paper: every 10 steps, dropped); G of the output "
+                "layer in closed form, the authors' by `sampler/gradient_norm=embed_tokens`; authors copy"
+                " prompts for GRPO, which weighs by n"
+            ),
+            also=("gvm_grpo",),
+        ),
+        checked=Comparison(
+            rule="the norm of a gradient; shares",
+            against="brute force",
+            test=(
+                "unit/methods/gradient_norms/test_of_policy.py::test_the_closed_form_is_the_gradient_of_the_output_layer"
+            ),
+            also=("gvm_grpo",),
+        ),
         text="GVM-RAFT++: a step divided so that the gradient of right answers varies least, trained on right answers "
         "alone, every prompt the same weight (arXiv:2505.02391). Gradients of the output layer instead of the input "
         "embeddings: ours; sampler/gradient_norm=embed_tokens takes the authors'. They clip above at 0.28 in RAFT++, "

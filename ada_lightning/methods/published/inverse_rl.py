@@ -31,7 +31,7 @@ from ada_lightning.core.records import Prompt, ResponsePool
 from ada_lightning.core.stopping.rule import FixedRule
 from ada_lightning.methods.advantages import LeaveOneOutAdvantage
 from ada_lightning.methods.checked import Check
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -168,6 +168,30 @@ class InverseRlSampler(UniformSampler):
 INVERSE_RL = known(
     Recipe(
         name="inverse_rl",
+        card=Card(
+            table="update",
+            changes=(
+                "rewards of a linear reward that is learned from demonstrations, one step of it for every"
+                " step of the policy"
+            ),
+            needs="demonstrations in the prompts' references, a KL",
+            cost="a reference forward pass",
+            fidelity="after (arXiv:2210.01808)",
+            departs=(
+                "linear in shares of kinds of characters and in length (`sampler.features`), where the "
+                "paper has a network over states: it learns how demonstrations are written, not what is "
+                "right; the entropy is a KL to the initial policy; "
+                "`tests/unit/methods/sampling/test_inverse_rl.py` recovers a reward that is known, with a"
+                " softmax over eight texts in the place of the model"
+            ),
+        ),
+        checked=Comparison(
+            rule="the reward that demonstrations were made with is recovered",
+            against="simulation",
+            test=(
+                "unit/methods/sampling/test_inverse_rl.py::test_the_recovered_reward_is_the_true_one_and_the_policy_that_of_the_expert"
+            ),
+        ),
         text="Maximum-likelihood inverse RL (arXiv:2210.01808): the reward is learned from the data's answers as "
         "demonstrations, in the same loop, one step of it for every step of the policy; graders are asked for held-out "
         "figures alone. The reward is linear in shares of kinds of characters and in length, so the policy learns to "

@@ -7,7 +7,7 @@ degenerate case is ``ada_lightning.training.token_masks.JackpotMask``.
 
 from __future__ import annotations
 
-from ada_lightning.methods.recipe import Card, Checked, Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling import UniformSampler
 
 JACKPOT = known(
@@ -31,7 +31,7 @@ JACKPOT = known(
             "no normaliser: losses here divide by what was drawn, so the weight without it is the unbiased one; "
             "constants are ours; no joint training of a rollout model ([why](methods.md#what-is-not-here))",
         ),
-        checked=Checked(
+        checked=Comparison(
             "what is kept of an enumerated vocabulary",
             "enumeration",
             "unit/training/token_masks/test_jackpot.py::test_kept_tokens_and_their_weights_are_what_is_promised",

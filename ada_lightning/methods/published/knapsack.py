@@ -21,7 +21,7 @@ from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.estimators.counting import WindowEstimator
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.by_tokens import TokenDividingSampler
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
 from ada_lightning.methods.selection import AllSelection
@@ -146,6 +146,19 @@ class KnapsackSampler(TokenDividingSampler):
 KNAPSACK = known(
     Recipe(
         name="knapsack",
+        card=Card(
+            table="responses",
+            changes="P(mixed group) x p(1-p)^2 for a fixed total",
+            needs="pass rates of the last visit",
+            cost="8 exactly",
+            fidelity="faithful",
+            departs="the exact optimum; the code's dynamic programme has a slip at k = 0 that is not copied",
+        ),
+        checked=Comparison(
+            rule="the division is worth as much as the dynamic programme of the code without its slip",
+            against="their loop, rewritten",
+            test="unit/methods/sampling/test_knapsack.py::test_the_division_is_worth_as_much_as_the_best_one",
+        ),
         text="Knapsack RL (arXiv:2509.25849): GRPO whose responses go to prompts that will probably have both right "
         "and wrong ones. Plans differ from uniform once prompts come again: give it more than one epoch (num_steps x "
         "data.prompts_per_step above the number of prompts), or estimator.history_file=<pass rates that prepare.py "

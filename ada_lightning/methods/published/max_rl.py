@@ -12,7 +12,7 @@ from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages.baselines import BaselineAdvantage
 from ada_lightning.methods.functional import Values, common_mean, kept_rewards
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -49,6 +49,18 @@ class MaxRlAdvantage(BaselineAdvantage):
 MAX_RL = known(
     Recipe(
         name="max_rl",
+        card=Card(
+            table="update",
+            changes="(r - mean) / mean",
+            needs="rewards 0 and 1",
+            fidelity="after",
+            departs="0 where nothing was right: exact for log p as far as n responses see",
+        ),
+        checked=Comparison(
+            rule="it follows log p as far as a group can see",
+            against="enumeration",
+            test=("unit/methods/advantages/test_group_rules.py::test_max_rl_follows_log_p_as_far_as_the_group_can_see"),
+        ),
         text="MaxRL (arXiv:2602.02710): a fixed group, reward over its mean: follows log p as far as the group can "
         "see.",
         sampler=use(UniformSampler, group_size=8),

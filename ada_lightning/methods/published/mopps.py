@@ -19,7 +19,7 @@ from ada_lightning.core.options import option, option_of, preset, use
 from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.curriculum import PosteriorSampling
 from ada_lightning.methods.estimators import EmaEstimator
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 
 
@@ -62,6 +62,19 @@ preset(
 MOPPS = known(
     Recipe(
         name="mopps",
+        card=Card(
+            table="prompts",
+            changes="Thompson draw nearest 1/2",
+            needs="a fading Beta history",
+            cost="8 per prompt",
+            fidelity="faithful",
+            departs="the authors' slip for n = 1 is not copied",
+        ),
+        checked=Comparison(
+            rule="the fading counts",
+            against="their loop, rewritten",
+            test="unit/methods/curriculum/test_mopps.py::test_the_exponential_average_is_their_update",
+        ),
         text="MoPPS on GRPO (arXiv:2507.04632): prompts whose pass rate, drawn from a fading Beta belief, is nearest "
         "to 1/2. The belief's values are those of the authors' code (1 and 1 imagined beforehand) and scripts "
         "(decay 0.5, 8 responses per prompt).",

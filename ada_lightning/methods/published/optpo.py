@@ -21,7 +21,7 @@ from ada_lightning.core.protocols import PoolEnd, Trait
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.blocks import BlockSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -110,6 +110,19 @@ def majority(answers: Sequence[str | None], *, vote_accuracy: float) -> tuple[st
 OPTPO = known(
     Recipe(
         name="optpo",
+        card=Card(
+            table="responses",
+            changes="votes until the majority is settled, which is the label",
+            needs="rewards that tell answers; no labels",
+            cost="4 to 32",
+            fidelity="after",
+            departs="thresholds are ours; m is the number of answers seen",
+        ),
+        checked=Comparison(
+            rule="where voting ends",
+            against="brute force",
+            test="unit/methods/sampling/test_optpo.py::test_it_stops_at_the_first_settled_block_of_every_history",
+        ),
         text="Without labels: sample until the majority of the answers is settled, then GRPO on agreement with it. "
         "Training figures speak of agreement; held-out ones of the true reward.",
         sampler=OptPoSampler,

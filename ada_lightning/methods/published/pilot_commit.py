@@ -20,7 +20,7 @@ from ada_lightning.core.stopping.pilot import PilotRule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, Checked, at_least
 from ada_lightning.methods.curriculum import DifficultyBand
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.pilot import PilotSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -129,6 +129,22 @@ class ResolvedSelection(Checked, Selection):
 PILOT_COMMIT = known(
     Recipe(
         name="pilot_commit",
+        card=Card(
+            table="responses",
+            changes="16 pilots, 48 more if 1/8 <= p <= 3/4, only those train",
+            needs="a remembering estimator",
+            cost="16 or 64",
+            fidelity="after",
+            departs="the step's prompts are the candidates; deferred prompts come back in turn",
+        ),
+        checked=Comparison(
+            rule="walks of a pilot, expected update",
+            against="enumeration",
+            test=(
+                "unit/analysis/statement/test_enumeration.py::test_exact_is_printed_where_the_sum_says_so_and_nowhere_else"
+            ),
+            also=("speed_rl",),
+        ),
         text="Pilot-Commit (arXiv:2605.26606): 16 pilots per candidate, 48 more where 1/8 to 3/4 of them are right, "
         "only those train. The step's prompts are the candidates; the authors draw three times as many as they train "
         "on. Deferred prompts come back in their turn (curriculum.low=0: no prompt is too hard to come back). Those "

@@ -15,7 +15,7 @@ from ada_lightning.core.protocols import Selection
 from ada_lightning.core.records import KeptResponse, Response, ResponsePool
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, Checked
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.weights import with_selection_weights
 
@@ -104,6 +104,19 @@ def best_num_highest(descending: Sequence[float], num_kept: int) -> int:
 PODS = known(
     Recipe(
         name="pods",
+        card=Card(
+            table="training",
+            changes="the m of n rewards that vary most",
+            needs="n > m",
+            cost="n drawn, m trained",
+            fidelity="faithful",
+            departs="epsilon of the standard deviation is ours; pool baseline by `advantage=official`",
+        ),
+        checked=Comparison(
+            rule="the subset of the largest variance",
+            against="brute force",
+            test="unit/methods/selection/test_max_variance.py::test_no_subset_has_a_larger_variance",
+        ),
         text="PODS (arXiv:2504.13818): many responses are drawn, the few with the largest variance of rewards train, "
         "standardised among themselves. The paper draws 64 and trains on 16.",
         sampler=use(UniformSampler, group_size=16),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Advantage, LogRatios, States, Trait
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
 
@@ -164,6 +164,26 @@ _ON_OWN_PAIRS = (
 DPO = known(
     Recipe(
         name="dpo",
+        card=Card(
+            table="update",
+            changes="every right response of a prompt preferred to every wrong one, margins to the initial policy",
+            needs="right and wrong responses (`sampler=balance`), a reference",
+            cost="two forward passes more per kept response",
+            fidelity="faithful",
+            departs=(
+                "pairs are the policy's own, by reward; written as advantages with `loss=reinforce`, "
+                "whose update is the very gradient of the loss of pairs, with one update per rollout"
+            ),
+            also=("ipo",),
+        ),
+        checked=Comparison(
+            rule="the gradient of the loss of pairs, by autograd",
+            against="brute force",
+            test=(
+                "unit/methods/advantages/test_preference.py::test_the_update_is_the_gradient_of_the_loss_of_pairs_however_it_is_split"
+            ),
+            also=("ipo",),
+        ),
         text=f"DPO (arXiv:2305.18290) {_ON_OWN_PAIRS}",
         sampler=BalanceSampler,
         selection=BalancedSelection,

@@ -17,7 +17,7 @@ from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 
 
@@ -142,6 +142,22 @@ class PromptReplay(Checked, Curriculum):
 PROMPT_REPLAY = known(
     Recipe(
         name="prompt_replay",
+        card=Card(
+            table="prompts",
+            changes=(
+                "prompts with a pass rate in [0.25, 0.75] come back for up to 3/4 of a step, after a rest"
+                " of 10 steps, 15 times"
+            ),
+            needs="the last visit",
+            cost="16 per prompt",
+            fidelity="after (arXiv:2603.21177)",
+            departs="which fresh prompts make room is ours; a visit in the uniform order counts as one of the 15",
+        ),
+        checked=Comparison(
+            rule="order, share, rest and reuses",
+            against="by hand",
+            test="unit/methods/curriculum/test_revisits.py::test_a_prompt_rests_comes_back_and_has_had_enough",
+        ),
         text="Prompt Replay (after arXiv:2603.21177) on GRPO: prompts whose last group was mixed come back for up to "
         "three quarters of a step, with new responses. The paper's step: 32 prompts, groups of 16.",
         curriculum=PromptReplay,

@@ -20,7 +20,7 @@ from ada_lightning.core.records import Belief, KeptResponse, ResponsePool
 from ada_lightning.core.stopping.rule import FixedRule
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.checked import Check
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.magnitude import AdvantageSelection, pool_advantages
 from ada_lightning.methods.selection.weights import with_selection_weights
@@ -201,6 +201,23 @@ class PruningSelection(AdvantageSelection):
 PRUNING = known(
     Recipe(
         name="pruning",
+        card=Card(
+            table="training",
+            changes="prompts and responses left out at random, weighed by 1/probability",
+            needs="`constant` reduction",
+            cost="fewer drawn and trained",
+            fidelity="after",
+            departs=(
+                "which probability is ours; the appendix's fixed share, biased, is that of "
+                "`selection=largest_advantage`; no dense prompt packing "
+                "([why](methods.md#what-is-not-here))"
+            ),
+        ),
+        checked=Comparison(
+            rule="the mean gradient of what is pruned",
+            against="simulation",
+            test="unit/methods/selection/test_pruning.py::test_the_mean_gradient_is_that_of_the_whole_pools",
+        ),
         text="Unbiased dynamic pruning (after arXiv:2603.04135): prompts and responses of little advantage are left "
         "out at random, the others weigh more, and the denominator is fixed, so the expected update is GRPO's without "
         "pruning. advantage.normalize_std divides over the whole group, before pruning: GRPO's advantage.",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Advantage, Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponseGroup, ResponsePool
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.weights import with_selection_weights
 
@@ -60,6 +60,22 @@ class PositivesSelection(Selection):
 RAFT_PLUS_PLUS = known(
     Recipe(
         name="raft_plus_plus",
+        card=Card(
+            table="update",
+            changes="right responses only, upper clip",
+            cost="fewer trained",
+            fidelity="after",
+            departs=(
+                "every positive trains, as in paper and code; mean over accepted responses as in the "
+                "paper, the code's over the tokens of all drawn ones, with KL and entropy, is a line of "
+                "settings in the experiment's header; importance weight of the engine: ours"
+            ),
+        ),
+        checked=Comparison(
+            rule="loss and gradient",
+            against="by hand",
+            test="unit/training/losses/test_losses.py::test_loss_and_gradient_follow_the_definition",
+        ),
         text="RAFT++ (arXiv:2504.11343): a fixed number of responses, only the right ones train, with PPO's ratio and "
         "clip; mean over them, as in the paper. As its code has it (RLHFlow/Minimal-RL at e3b49f0; the mean over the "
         "tokens of all drawn responses, over all of them KL and entropy), with a second model in memory: "

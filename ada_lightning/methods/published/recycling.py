@@ -15,7 +15,7 @@ from typing import Any
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 
 _IN_USE = -1
 
@@ -89,6 +89,20 @@ class RetiredCurriculum(Curriculum):
 RECYCLING = known(
     Recipe(
         name="recycling",
+        card=Card(
+            table="prompts",
+            changes="prompts that had a signal are retired, the others come again: the control of every filter",
+            cost="4 per prompt",
+            fidelity="after (arXiv:2606.10709)",
+            departs="what comes when all are retired is ours",
+        ),
+        checked=Comparison(
+            rule="who is retired, who comes again",
+            against="by hand",
+            test=(
+                "unit/methods/curriculum/test_revisits.py::test_what_had_a_signal_is_retired_and_what_had_none_comes_again"
+            ),
+        ),
         text="The control of every filter (after Recycling, arXiv:2606.10709) on GRPO: prompts whose group had a "
         "signal are retired, those without one keep coming. Compare with greso and grpo_chosen at the same number "
         "of responses; curriculum/flipped is the share of prompts without a signal that had one the next time.",

@@ -20,7 +20,7 @@ from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.estimators.counting import EmaEstimator
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Comparison, Recipe, known
 from ada_lightning.methods.sampling.allocation import allocate
 from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.sampling.sequential import BalanceSampler
@@ -109,6 +109,14 @@ ADA_EST_EMA_IMPLICIT = known(
 ADA_SEQ_BALANCE_OFFICIAL = known(
     Recipe(
         name="ada_seq_balance_official",
+        checked=Comparison(
+            rule="expected update of the rule as published",
+            against="enumeration",
+            test=(
+                "unit/training/test_expected_update.py::test_the_official_rule_multiplies_by_difficulty_and_the_explicit_weight_doubles_it"
+            ),
+            also=("ada_seq_balance_paper_v3",),
+        ),
         text="The official code's balanced rule: 4 rounds of 8, positive above 0.7, first generated kept, shortage "
         "filled positives first, reward minus pool mean without its standard deviation, token mean, dual clip 10, no "
         "correction for the engine (RLHFlow/Reinforce-Ada at 05be605: verl/trainer and scripts/run_reinforce_ada.sh).",

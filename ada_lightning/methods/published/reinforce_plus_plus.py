@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ada_lightning.core.options import preset, use
 from ada_lightning.methods.advantages import BatchWhitenedAdvantage
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -28,6 +28,21 @@ preset(
 REINFORCE_PLUS_PLUS = known(
     Recipe(
         name="reinforce_plus_plus",
+        card=Card(
+            table="update",
+            changes="group mean, scale of the whole step",
+            needs="many prompts",
+            cost="groups without signal are computed",
+            fidelity="after",
+            departs="KL in the loss, off",
+        ),
+        checked=Comparison(
+            rule="whitening over tokens",
+            against="their loop, rewritten",
+            test=(
+                "unit/methods/advantages/test_of_whole_rollout.py::test_reinforce_plus_plus_whitens_over_tokens_as_the_published_code"
+            ),
+        ),
         text="REINFORCE++ with baseline (arXiv:2501.03262): reward minus the group's mean, scaled over the whole "
         "rollout, PPO's clip.",
         sampler=UniformSampler,

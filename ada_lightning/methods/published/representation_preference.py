@@ -27,7 +27,7 @@ from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.published.preference import LOSS_OF_PAIRS, ComparesWithInitial
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -136,6 +136,28 @@ def probed_rewards(
 REPRESENTATION_PREFERENCE = known(
     Recipe(
         name="representation_preference",
+        card=Card(
+            table="update",
+            changes=(
+                "all pairs of a prompt in the order of a reward read from the policy's hidden states, its"
+                " confidence as label"
+            ),
+            needs="rewards of the step's other prompts, a reference",
+            cost="three forward passes more per kept response",
+            fidelity="after (arXiv:2503.10093)",
+            departs=(
+                "there a probe and pairs of data collected beforehand, for safety; here a ridge "
+                "regression on the step's other prompts, so a prompt's own rewards move nothing; its "
+                "penalty and scale are ours"
+            ),
+        ),
+        checked=Comparison(
+            rule="the probe is the regression on the others, in primal form",
+            against="brute force",
+            test=(
+                "unit/methods/advantages/test_representation_preference.py::test_a_probe_is_the_ridge_regression_of_the_others"
+            ),
+        ),
         text="Preference re-ranking with representation-based rewards (after arXiv:2503.10093): all pairs of a "
         "prompt's responses in the order of a reward that is read from the policy's own hidden states, its confidence "
         "as label, and the initial policy as reference. The reading is learned from the rewards of the step's other "

@@ -21,7 +21,7 @@ from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.published.preference import LOSS_OF_PAIRS, ComparesWithInitial
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -65,6 +65,27 @@ class RewardDistillationAdvantage(ComparesWithInitial):
 REWARD_DISTILLATION = known(
     Recipe(
         name="reward_distillation",
+        card=Card(
+            table="update",
+            changes=(
+                "differences of log-ratios to the initial policy regress on differences of rewards, over "
+                "all pairs of a prompt"
+            ),
+            needs="a reference; rewards whose scale means something",
+            cost="two forward passes more per kept response",
+            fidelity="after (arXiv:2601.08421, of which the abstract was to be had)",
+            departs=(
+                "the regression is that of arXiv:2405.19316 on the policy's own responses; REBEL's, whose"
+                " reference is the policy of before, would be Dr. GRPO with another factor here"
+            ),
+        ),
+        checked=Comparison(
+            rule="the gradient of the regression over pairs, by autograd",
+            against="brute force",
+            test=(
+                "unit/methods/advantages/test_preference.py::test_the_update_is_the_gradient_of_the_loss_of_pairs_however_it_is_split"
+            ),
+        ),
         text="Reward distillation on the policy's own responses (after arXiv:2601.08421, the on-policy schemes beside "
         "DPO): the difference of two log-ratios to the initial policy, times beta, regresses on the difference of "
         "their rewards. The update is the gradient of that regression, mean over prompts. Equal rewards count: they "

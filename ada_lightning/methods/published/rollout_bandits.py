@@ -21,7 +21,7 @@ from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.checked import Check, Checked, at_least
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.magnitude import pool_advantages
 from ada_lightning.methods.selection.weights import with_selection_weights
@@ -211,6 +211,19 @@ class BanditSelection(Checked, Selection):
 ROLLOUT_BANDITS = known(
     Recipe(
         name="rollout_bandits",
+        card=Card(
+            table="training",
+            changes="LinUCB picks K of each pool",
+            needs="the next step's reward and entropy",
+            cost="n drawn, K trained",
+            fidelity="after",
+            departs="features, LinUCB and all numbers are ours; no replay",
+        ),
+        checked=Comparison(
+            rule="numbers of ours: the paper's are not public",
+            against="nothing",
+            test="unit/methods/selection/test_bandit.py::test_it_learns_which_kind_of_response_helps",
+        ),
         text="After contextual rollout bandits (arXiv:2602.08499), which has no public code: a linear bandit chooses "
         "half of each group, by what earlier choices did to reward and entropy. Advantages are over the whole group, "
         "before the choice. Its features, exploration and numbers are ours.",

@@ -20,7 +20,7 @@ from ada_lightning.core.options import option
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages.history import HistoryAdvantage
 from ada_lightning.methods.functional import Values, kept_rewards
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -81,6 +81,20 @@ class ShrinkageBaselineAdvantage(HistoryAdvantage):
 SHRINKAGE_BASELINE = known(
     Recipe(
         name="shrinkage_baseline",
+        card=Card(
+            table="update",
+            changes="history as baseline unless the other responses contradict it",
+            needs="history",
+            fidelity="after V0.5 (arXiv:2603.10848)",
+            departs="over the *other* responses, so unbiased; history instead of a pretrained value model; n fixed",
+        ),
+        checked=Comparison(
+            rule="V0.5's numbers; unbiased without the response itself",
+            against="enumeration",
+            test=(
+                "unit/methods/advantages/test_shrinkage_baseline.py::test_whatever_is_believed_the_update_is_that_of_the_mean_pass_rate"
+            ),
+        ),
         text="V0.5's baseline (after arXiv:2603.10848) in a form that is unbiased: groups of 4, their baseline what "
         "history expects unless the other three contradict it. History is that of this run; the paper's is a value "
         "model of its own, pretrained, and it draws on from 4 to 16 responses while that pays, which bends the mean "

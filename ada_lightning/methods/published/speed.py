@@ -16,7 +16,7 @@ from ada_lightning.core.options import option
 from ada_lightning.core.stopping.pilot import PilotRule
 from ada_lightning.methods.advantages import LeaveOneOutAdvantage
 from ada_lightning.methods.checked import Check, at_least
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Recipe, known
 from ada_lightning.methods.sampling.pilot import PilotSampler
 from ada_lightning.methods.selection import AllSelection
 
@@ -63,6 +63,13 @@ class SpeedSampler(PilotSampler):
 SPEED_RL = known(
     Recipe(
         name="speed_rl",
+        card=Card(
+            table="responses",
+            changes="4 to screen, 20 more only if they differ",
+            cost="4 or 24",
+            fidelity="faithful rule",
+            departs="no separate screening batch: both share one engine session; steps vary in size",
+        ),
         text="SPEED-RL on RLOO (arXiv:2506.09016, withdrawn at v3): 4 screening responses, 20 more where they differ. "
         "advantage=exact goes with it, too: it undoes what the screening does to the objective.",
         sampler=SpeedSampler,

@@ -32,7 +32,7 @@ from ada_lightning.core.protocols import Curriculum, PolicyView, Recall
 from ada_lightning.core.records import Belief, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.estimators.counting import CountingEstimator
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 
 _UNSEEN = (0.5, 0.5)
@@ -310,6 +310,29 @@ class WeightedDraw(Checked, Curriculum):
 SPO = known(
     Recipe(
         name="spo",
+        card=Card(
+            table="prompts",
+            changes=(
+                "one response each, drawn from all prompts with weights sqrt(v (1-v)) + 0.05; Beta counts"
+                " forgotten by how far the policy moved; whitened advantages"
+            ),
+            needs="its own history with the last response of each prompt",
+            cost=(
+                "1 per prompt; two scoring passes of it; the starting measurement (8 per prompt) beside "
+                "the run, or counted in it with `sampler=first_visit selection=seen "
+                "curriculum.unseen_first=true`"
+            ),
+            fidelity="faithful (code)",
+            departs=(
+                "128 prompts a step, theirs 1024; a step begins where the history is (1/2, 1/2) unless a "
+                "measurement is given"
+            ),
+        ),
+        checked=Comparison(
+            rule="the tracker with its divergence; weights; the draw by enumeration",
+            against="by hand",
+            test="unit/methods/estimators/test_kl_history.py::test_counts_are_forgotten_by_how_far_the_policy_moved",
+        ),
         text="SPO (arXiv:2509.13232, ICLR 2026): one response of each prompt, its baseline a Beta history that forgets "
         "by how far the policy has moved, prompts drawn from all of them by sqrt(v (1 - v)), advantages whitened "
         "over the step, clip 0.2 and 0.28, dual clip 10, 8 minibatches. Its step: 1024 prompts, learning rate "

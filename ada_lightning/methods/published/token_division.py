@@ -14,7 +14,7 @@ from ada_lightning.core.options import use
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.published.vip import VipSampler
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.selection import AllSelection
 
 
@@ -46,6 +46,23 @@ class KnownBaselineVariance:
 TOKEN_DIVISION = known(
     Recipe(
         name="token_division",
+        card=Card(
+            table="responses",
+            changes="least gradient variance for a fixed total of *tokens*: n ~ sqrt(p (1-p) / length)",
+            needs="pass rates and lengths of earlier visits",
+            cost="1 to 32, expected tokens at most those of 8 each",
+            fidelity="after DUET (arXiv:2605.08441)",
+            departs=(
+                "p (1-p) instead of the spread of advantage times log-probability; whole numbers by gain "
+                "per token; no early end of responses, no weights by n. The same for others: "
+                "`sampler.by_tokens=true` of `vip`, `knapsack`, `gvm`"
+            ),
+        ),
+        checked=Comparison(
+            rule="DUET's example; the best of all divisions that cost as little",
+            against="brute force",
+            test="unit/methods/sampling/test_by_tokens.py::test_no_division_that_costs_as_little_is_worth_more",
+        ),
         text="Tokens divided so that the gradient varies least: n ~ sqrt(p (1 - p) / length), as DUET divides them "
         "(arXiv:2605.08441), in exact whole numbers. Pass rates and lengths are those of earlier visits. DUET takes "
         "the spread of advantage times log-probability instead of p (1 - p), weighs advantages by n over its mean, "

@@ -27,7 +27,7 @@ from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import LeaveOneOutAdvantage
 from ada_lightning.methods.checked import Check
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.by_tokens import TokenDividingSampler
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
 from ada_lightning.methods.selection import AllSelection
@@ -153,6 +153,26 @@ class VipSampler(TokenDividingSampler):
 VIP = known(
     Recipe(
         name="vip",
+        card=Card(
+            table="responses",
+            changes="least gradient variance for a fixed total",
+            needs="a Gaussian process over prompt embeddings",
+            cost="8 exactly",
+            fidelity="faithful (paper) with `estimator/embedding=sentence`",
+            departs=(
+                "by default embeddings are the policy's hidden states, the paper's are MiniLM's, which "
+                "need a download or a folder; exact integers by marginal gains; the code's term for hard "
+                "prompts, its dropping of small plans and its surrogate for rounding are not copied; mean"
+                " over a prompt's responses, the script takes the token mean"
+            ),
+            also=("vip_dr_grpo",),
+        ),
+        checked=Comparison(
+            rule="the division; the variance it minimises, by simulation",
+            against="brute force",
+            test="unit/methods/sampling/test_planned.py::test_it_is_the_best_of_all_divisions_of_three_prompts",
+            also=("vip_dr_grpo",),
+        ),
         text="VIP with leave-one-out advantages (arXiv:2602.01601): responses where they lower the gradient's "
         "variance most, by pass rates that a Gaussian process predicts. The mean over a prompt's responses is what "
         "that variance is of; the authors' script has loss/reduction=token_mean, which weighs prompts by their number "

@@ -27,7 +27,7 @@ from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup, ResponsePool
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, Checked, at_least
-from ada_lightning.methods.recipe import Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
 from ada_lightning.methods.sampling.planned import StagedSampler
 from ada_lightning.methods.selection import AllSelection
@@ -157,6 +157,24 @@ class NoveltyAdvantage(Checked, Advantage):
 XRPO = known(
     Recipe(
         name="xrpo",
+        card=Card(
+            table="responses",
+            changes="rounds by gain in a t interval plus exploration; novelty bonus",
+            cost="8 exactly, three waits",
+            fidelity="after",
+            departs=(
+                "from the paper's first versions: its code, public since version 3, was not to be had. "
+                "Demonstrations for unsolved prompts (two solved examples by similarity) are not built; "
+                "scale 2.5 and cap 0.5 of the bonus are the paper's, sizes, significance and exploration "
+                "weight ours; rewrites by others read the exploration bonus as ln(1 + T) / n or as its "
+                "root, here it is the first"
+            ),
+        ),
+        checked=Comparison(
+            rule="a round's division",
+            against="brute force",
+            test="unit/methods/sampling/test_staged.py::test_a_round_is_the_best_division_by_brute_force",
+        ),
         text="After XRPO (arXiv:2510.06672): responses go where they narrow the knowledge of a pass rate most, and "
         "right answers that are less likely than their group count more. Without its in-context seeding of prompts "
         "that have nothing right. From the paper: its code (UIUC-MLSys/XRPO), public since version 3, was not to be "
