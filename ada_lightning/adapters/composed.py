@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from ada_lightning.adapters.reductions import LOSSES, RULES, Reduction
+from ada_lightning.adapters.reductions import LOSSES, RULES, TERMS, Reduction
 from ada_lightning.config.keys import accepted_keys, unknown_key, unknown_keys
 from ada_lightning.config.method_rules import METHOD_RULES
 from ada_lightning.config.problems import ConfigError, distinct, interpolation_errors, missing_values
@@ -196,7 +196,7 @@ def _refusals(recipe: Recipe) -> Iterator[str]:
     values = recipe.values()
     sampler = recipe.word("sampler") if recipe.sampler is not None else DEFAULTS["sampler"]
     way_out = f"use a method that has its sampler ({sampler}) and a plain loss, and do this part in your own update"
-    data, loss = values.get("data", {}), values.get("loss", {})
+    data, loss = values.get("data", {}), TERMS.get(recipe.loss or "", {}) | values.get("loss", {})
     updates = data.get("num_minibatches", 1) * data.get("epochs_per_rollout", 1)
     if recipe.token_masks:
         yield f"{recipe.name} masks tokens by figures of the policy ({', '.join(recipe.token_masks)}); {way_out}"

@@ -50,7 +50,10 @@ LOSSES = {
     "reinforce": "constant",
     "dapo": "token_mean",
     "dr_grpo": "prompt_mean",
+    "grpo": "response_mean",
     "raft_plus_plus": "response_mean",
 }
 """Losses whose gradient is that of advantage times log-probability where the ratio is 1, as in the one update that a
 rollout gets, with the reduction of each. Their classes load torch."""
+TERMS = {"grpo": {"kl_coef": 0.04}}
+"""Terms that such a loss has by itself."""

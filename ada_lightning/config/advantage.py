@@ -16,8 +16,6 @@ from ada_lightning.methods.published.raft import PositivesSelection
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import RewardStrataSelection
 from ada_lightning.methods.view import ADVANTAGES, SELECTIONS, MethodView
-from ada_lightning.rewards.overlong import OverlongReward
-from ada_lightning.rewards.weighted import WeightedReward
 
 TWO_CLASSES = (ExactAdvantage, StratifiedAdvantage)
 """Estimators that are for rewards of 0 and 1, and weigh one class of kept responses against the other."""
@@ -39,6 +37,8 @@ def component_errors(run: MethodView) -> Iterator[str]:
     key = next((key for key in ADVANTAGES if run.is_a(key, GdpoAdvantage)), "")
     if not key:
         return
+    from ada_lightning.rewards.weighted import WeightedReward  # loads verifiers
+
     reward = run.kind("reward.reward")
     if reward.__module__ in {f"ada_lightning.rewards.{module}" for module in _WITHOUT_COMPONENTS}:
         yield (
@@ -74,6 +74,11 @@ def stratum_errors(run: MethodView) -> Iterator[str]:
 
 def _partial_credit(run: MethodView) -> tuple[str, str]:
     """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
+    if run.value("reward") is None:  # a loop of one's own grades by itself
+        return "", ""
+    from ada_lightning.rewards.overlong import OverlongReward  # loads verifiers
+    from ada_lightning.rewards.weighted import WeightedReward
+
     if run.is_a("reward.reward", OverlongReward):
         return "reward.reward takes something off for length", " or another reward"
     names = [f"rewards.{name}" for name in run.names("reward.reward.rewards")]

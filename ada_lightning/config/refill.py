@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from ada_lightning.core.protocols import Refill, Sampler, Trait
 from ada_lightning.methods.view import MethodView
-from ada_lightning.rewards.overlong import OverlongReward
-from ada_lightning.rewards.weighted import WeightedReward
 
 
 def overlong_errors(run: MethodView) -> Iterator[str]:
     """Responses that the reward never sees have no penalty."""
+    from ada_lightning.rewards.overlong import OverlongReward  # loads verifiers
+
     truncated = run.value("rollout.truncated")
     if run.is_a("reward.reward", OverlongReward) and truncated in ("zero", "exclude"):
         yield (
@@ -41,6 +41,11 @@ def refill_errors(run: MethodView) -> Iterator[str]:
 
 def _component_errors(run: MethodView, component: str) -> Iterator[str]:
     """The component must be one that the reward has, where its components are known without a response."""
+    if run.value("reward") is None:  # a loop of one's own grades by itself
+        return
+    from ada_lightning.rewards.overlong import OverlongReward  # loads verifiers
+    from ada_lightning.rewards.weighted import WeightedReward
+
     is_overlong = run.is_a("reward.reward", OverlongReward)
     known = ["correct", "overlong"] if is_overlong else run.names("reward.reward.rewards")
     is_weighted = run.is_a("reward.reward.reward" if is_overlong else "reward.reward", WeightedReward)
