@@ -66,7 +66,7 @@ def _pages(nav: list[Any]) -> Iterator[str]:
 def experiments_page() -> str:
     """Return the page: a section for each experiment, the paper's own runs as a list."""
     from ada_lightning.config.described import described
-    from ada_lightning.config.folder import CONFIG_DIR
+    from ada_lightning.config.generated import CONFIG_DIR
     from ada_lightning.methods.catalog import names
 
     rows = rows_by_experiment((DOCS / "methods.md").read_text(encoding="utf-8"))
