@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ada_lightning.methods.catalog import experiments
+from ada_lightning.methods.catalog import names
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-EXPERIMENTS = [name for name in experiments(CONF) if "/" not in name]
+EXPERIMENTS = names(CONF, "experiment")
 
 
 @dataclass(frozen=True, slots=True)
