@@ -22,8 +22,6 @@ DOCS = ROOT / "docs"
 PAGE = DOCS / "experiments.md"
 NOTEBOOK = DOCS / "notebooks" / "first_run.ipynb"
 NOTEBOOK_PAGE = NOTEBOOK.with_suffix(".md")
-_OVERRIDE = re.compile(r"^ *- (?:override )?/([\w/]+): (\S+)", re.MULTILINE)
-_BASE = re.compile(r"^ *- (?!_self_)(\w+)$", re.MULTILINE)
 _NOTHING = "\N{EN DASH}"
 _INTRODUCTION = """\
 # Every experiment
@@ -146,10 +144,17 @@ def _section(name: str, texts: dict[str, str], row: dict[str, str]) -> str:
 
 def _parts(name: str, texts: dict[str, str]) -> dict[str, str]:
     """Return what an experiment chooses, and what the one chooses that it builds on."""
+    import yaml  # where the pages are made
+
     parts: dict[str, str] = {}
-    for base in _BASE.findall(texts[name]):
-        parts |= _parts(base, texts)
-    return parts | dict(_OVERRIDE.findall(texts[name]))
+    for each in yaml.safe_load(texts[name]).get("defaults", []):
+        if isinstance(each, str):
+            parts |= _parts(each, texts) if each in texts else {}
+            continue
+        for group, choice in each.items():
+            part = group.removeprefix("override ").lstrip("/")
+            parts[part] = f"[{','.join(choice)}]" if isinstance(choice, list) else str(choice)
+    return parts
 
 
 def _linked(text: str) -> str:

@@ -42,6 +42,8 @@ def _composes_a_command_once():
     """Hydra takes a tenth of a second to compose the project's configuration, and most tests want the same few."""
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
+    import ada_lightning.config.generated  # noqa: F401 - has Hydra find what is generated, whoever composes
+
     load, kept, conf = ConfigLoaderImpl.load_configuration, {}, str(Path(__file__).parents[1] / "conf")
 
     def load_once(self, config_name, overrides, run_mode, *args, **kwargs):

@@ -29,13 +29,14 @@ from torch import Tensor, nn
 
 from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
 from ada_lightning.callbacks.rollout_listener import RolloutListener
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.seeded_tensors import response_identity
 from tests.tapes import world
-from tests.tapes.cases import BINARY_ONLY, CONF, Case
+from tests.tapes.cases import BINARY_ONLY, Case
 from tests.tapes.world import Latency
 
 PARTS_OF_A_METHOD = (
@@ -82,7 +83,7 @@ def _one_thread() -> Iterator[None]:
 @lru_cache(maxsize=1)
 def _composed(overrides: tuple[str, ...]) -> tuple[DictConfig, dict[str, Any]]:
     """Return the configuration, and what was chosen of each group."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
         cfg = compose("train", overrides=list(overrides), return_hydra_config=True)
     with open_dict(cfg):
         chosen = dict(cfg.pop("hydra").runtime.choices)

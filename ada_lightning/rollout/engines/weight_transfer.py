@@ -98,7 +98,7 @@ class Adapter(Reload):
         return next(rank for rank in _LORA_RANKS if rank >= self.rank)
 
 
-@option("rollout/weight_transfer", "ipc", package=_PLACE)
+@option("rollout/weight_transfer", "ipc", package=_PLACE, hidden=("backend",))
 @dataclass(frozen=True, slots=True)
 class CudaIpc:
     """Handles to the trainer's GPU memory, for an engine in another process on the same GPU.
@@ -127,7 +127,7 @@ class CudaIpc:
         return WeightSender(init_info, call)
 
 
-@option("rollout/weight_transfer", "nccl", package=_PLACE)
+@option("rollout/weight_transfer", "nccl", package=_PLACE, hidden=("backend",))
 @dataclass(frozen=True, slots=True)
 class Nccl:
     """NCCL broadcast from the trainer's GPU to an engine on other GPUs.

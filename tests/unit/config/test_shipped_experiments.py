@@ -16,6 +16,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from ada_lightning.config.check import check_config, override_errors
+from ada_lightning.config.described import described
 from ada_lightning.core.records import Completion
 from ada_lightning.core.stopping import FixedRule, QuotaRule
 from ada_lightning.methods.catalog import experiments
@@ -240,7 +241,7 @@ def test_parts_of_a_loss_are_choices():
 
 
 def test_raft_plus_plus_as_in_its_code_is_a_few_settings_away():
-    header = (FOLDER / "raft_plus_plus.yaml").read_text().partition("defaults:")[0]
+    header = described("raft_plus_plus").partition("defaults:")[0]
     settings = re.findall(r"[\w./]+=[\w.]*\w", header.partition("As its code has it")[2].replace("\n# ", " "))
     cfg = experiment("raft_plus_plus", *settings)
     check_config(cfg)
