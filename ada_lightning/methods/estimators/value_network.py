@@ -28,9 +28,10 @@ _MARGIN = 1e-3
 class ValueNetworkEstimator(PassRateEstimator):
     """A small network on the policy's frozen representation of a prompt (arXiv:2510.04996v3, Est).
 
-    It is trained a little after every step. The head learns from a bounded replay of recent pools, by their binomial likelihood. For the first ``warmup_steps``
-    updates every prompt gets the same prediction, the share of positives in the replay, and so the same number of
-    responses from a sampler that divides by pass rates. No gradient reaches the policy.
+    It is trained a little after every step. The head learns from a bounded replay of recent pools, by their binomial
+    likelihood. For the first ``warmup_steps`` updates every prompt gets the same prediction, the share of positives in
+    the replay, and so the same number of responses from a sampler that divides by pass rates. No gradient reaches the
+    policy.
 
     Args:
         width: hidden units of the head.
