@@ -1,4 +1,4 @@
-"""What passes between a step and whoever drives it."""
+"""What a step is told once, and what it notes of each prompt."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from ada_lightning.core.checks import refuse, unmet
-from ada_lightning.core.episode import Episode, Turn
-from ada_lightning.core.records import Grade, Prompt, ResponsePool
+from ada_lightning.core.records import Outcome, ResponsePool
 from ada_lightning.core.schedule import Continuous, Schedule
 
 
@@ -76,51 +75,6 @@ class StepSettings:
             return None
         key = "\x1f".join(map(str, (self.seed, stage, step, slot, prompt_id, sample_index)))
         return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) >> 1
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One response (or episode of several turns) that a step asks for."""
-
-    slot: int
-    """Position of the prompt in the step."""
-    prompt: Prompt
-    sample_index: int
-    """Position in the launch order of its prompt, from 0."""
-    seed: int | None
-    is_ahead: bool
-    """Drawn before it is known to be wanted: an engine that is full should let others go first."""
-    attempt: int = 0
-    """Times that something of this prompt was dropped before: the same sample asked for again is another request."""
-    step: int = 0
-    """Number of the step that asks."""
-    max_new_tokens: int | None = None
-    """Where to cut it and ask no grader (:meth:`~ada_lightning.core.protocols.Sampler.cut`); None: at the run's own
-    limit. Nothing but tokens is lost on one that was not cut: it is left out all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a request. A step looks at ``grade``, ``is_truncated``, whether there is text, and how much."""
-
-    text: str
-    response_ids: tuple[int, ...]
-    sampling_logprobs: tuple[float, ...]
-    is_truncated: bool
-    grade: Grade = field(default_factory=lambda: Grade(reward=0.0))
-    """That of a response which no grader was asked about, see :meth:`StepSettings.asks_grader`, is 0."""
-    episode: Episode | None = None
-    """As in :class:`~ada_lightning.core.records.Response`."""
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens that the model drew."""
-        return len(self.response_ids) if self.episode is None else self.episode.num_sampled
-
-    @property
-    def turns(self) -> tuple[Turn, ...]:
-        """Of an episode; none of a single response."""
-        return () if self.episode is None else self.episode.turns
 
 
 @dataclass(slots=True, eq=False)

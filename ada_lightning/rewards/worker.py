@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ada_lightning.core.records import Grade, Verdict
+from ada_lightning.core.records import Verdict
 from ada_lightning.rewards.failures import MEMORY_EXIT_CODE, raised
 from ada_lightning.rewards.isolation import Isolation, isolate
 
@@ -77,7 +77,7 @@ def _prompt_error(prompt: Any) -> str:
     return ""
 
 
-def grade(pickled_response: bytes) -> tuple[Grade, bool]:
+def grade(pickled_response: bytes) -> tuple[Verdict, bool]:
     """Grade one pickled ``(prompt, completion)``; the grade, and whether another try may give another.
 
     Whatever the reward does short of killing the process becomes a grade, but for a lack of memory, which ends it: what
@@ -108,10 +108,10 @@ def _leave_if_forked(worker_pid: int) -> None:
         os._exit(0)
 
 
-def _grade(pickled_response: bytes) -> tuple[Grade, bool] | None:
+def _grade(pickled_response: bytes) -> tuple[Verdict, bool] | None:
     """Return what became of the response; None where there was no memory for it."""
     if "error" in _loaded:
-        return Grade(None, "reward_not_loaded", detail=_loaded["error"]), False
+        return Verdict(None, failure="reward_not_loaded", detail=_loaded["error"]), False
     try:
         prompt, completion = pickle.loads(pickled_response)
         return to_grade(_loaded["reward"](prompt, completion)), False
@@ -121,7 +121,7 @@ def _grade(pickled_response: bytes) -> tuple[Grade, bool] | None:
         return raised(error, traceback.format_exc(limit=-3))
 
 
-def to_grade(value: Any) -> Grade:
+def to_grade(value: Any) -> Verdict:
     """Accept a finite number or a verdict of finite numbers; anything else is 0, as a failure ``invalid_reward``.
 
     A number is a bool, int, float or an array library's scalar.
@@ -135,12 +135,15 @@ def to_grade(value: Any) -> Grade:
     for name, part in numbers.items():
         if _finite(part) is None:
             wrong = f"{name}{repr(part)[:_MAX_REPR_CHARS]} is no finite number"
-            return Grade(0.0, "invalid_reward", detail=wrong)
+            return Verdict(0.0, failure="invalid_reward", detail=wrong)
+    if verdict.failure:
+        wrong = f"failure={repr(verdict.failure)[:_MAX_REPR_CHARS]} in a verdict; a reward raises where it cannot grade"
+        return Verdict(0.0, failure="invalid_reward", detail=wrong)
     if not isinstance(verdict.answer, str | None):
         wrong = f"the answer {repr(verdict.answer)[:_MAX_REPR_CHARS]} is no text"
-        return Grade(0.0, "invalid_reward", detail=wrong)
+        return Verdict(0.0, failure="invalid_reward", detail=wrong)
     components = {str(name): float(_finite(part) or 0.0) for name, part in verdict.components.items()}
-    return Grade(_finite(verdict.reward), answer=verdict.answer, components=components)
+    return Verdict(_finite(verdict.reward), verdict.answer, components)
 
 
 def _finite(value: Any) -> float | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.probe import Probe
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Canary:
             note: told the mean difference of a drawn token's log-probability between engine and trainer, in nats.
         """
 
-        def tell(generations: Sequence[Generation]) -> None:
+        def tell(generations: Sequence[Outcome]) -> None:
             note(
                 fmean(
                     abs(generation.sampling_logprobs[0] - float(logprobs_L[generation.response_ids[0]]))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ada_lightning.core.records import Grade, Response
+from ada_lightning.core.records import Response, Verdict
 from ada_lightning.core.result import RolloutStats
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.rewards.hints import equal_rewards
@@ -68,7 +68,7 @@ class FirstGrades:
         """Take it that the reward has graded a response: of the part of a list that was drawn before."""
         self._has_succeeded = True
 
-    def note(self, grades: Iterable[Grade]) -> bool:
+    def note(self, grades: Iterable[Verdict]) -> bool:
         """Look at those of one prompt of a long list; whether any response has been graded so far.
 
         Raises:

@@ -15,7 +15,7 @@ class Grader(Protocol):
     """What a driver needs of :class:`~ada_lightning.rewards.pool.RewardPool`, and episodes of a pool of environments.
 
     The one is given a :class:`~ada_lightning.core.records.Completion` and gives a
-    :class:`~ada_lightning.core.records.Grade`, the other takes a call and gives a reply.
+    :class:`~ada_lightning.core.records.Verdict`, the other takes a call and gives a reply.
     """
 
     def submit(self, ticket: Any, prompt: Prompt, completion: Any) -> None:

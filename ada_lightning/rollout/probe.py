@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.engines.errors import guarded
 
 
@@ -17,7 +17,7 @@ class Probe:
 
     prefixes: Sequence[tuple[int, ...]]
     sampling: SamplingSettings
-    note: Callable[[Sequence[Generation]], object]
+    note: Callable[[Sequence[Outcome]], object]
     """Called once with all of them, in the order of the prefixes."""
 
     def run(self, engine: RolloutEngine) -> None:
@@ -44,7 +44,7 @@ class OpenProbe:
     def __init__(self, probe: Probe, name: str) -> None:
         self._probe = probe
         self._names = [f"{name}/{index}" for index in range(len(probe.prefixes))]
-        self._known: dict[str, Generation] = {}
+        self._known: dict[str, Outcome] = {}
 
     @property
     def is_over(self) -> bool:
@@ -57,7 +57,7 @@ class OpenProbe:
             if name not in self._known:
                 guarded(submit, name, prefix, self._probe.sampling, index)
 
-    def take(self, generation: Generation) -> bool:
+    def take(self, generation: Outcome) -> bool:
         """Take a response, if it is one of these; whether it is."""
         if generation.request_id not in self._names:
             return False

@@ -341,7 +341,6 @@ class RolloutService:
             episodes = OpenEpisodes(
                 timed(self.environment),
                 self._continuation.after,
-                sampling=sampling,
                 max_turns=self.environment.max_turns,
                 seed=settings.seed,
             )

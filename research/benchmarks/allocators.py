@@ -35,7 +35,7 @@ import numpy as np
 from hydra.utils import instantiate
 
 from ada_lightning.core.protocols import Advantage, Sampler
-from ada_lightning.core.records import Belief, Completion, Grade, Prompt, ResponseGroup, SamplingSettings
+from ada_lightning.core.records import Belief, Completion, Prompt, ResponseGroup, SamplingSettings, Verdict
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
     HistoryBaselineAdvantage,
@@ -182,7 +182,7 @@ class AnsweringGrader(ScriptedGrader):
 
     def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
         """Grade one response."""
-        self._ready.append((ticket, Grade(float(completion.text == str(POSITIVE_TOKEN)), answer=completion.text)))
+        self._ready.append((ticket, Verdict(float(completion.text == str(POSITIVE_TOKEN)), answer=completion.text)))
 
 
 def sampler_of(name: str) -> Sampler:

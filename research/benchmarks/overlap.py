@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ada_lightning.core.records import Grade, Prompt, ResponseGroup, SamplingSettings
+from ada_lightning.core.records import Outcome, Prompt, Request, ResponseGroup, SamplingSettings, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, Request, StepSettings
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import POSITIVE_TOKEN
 from research.benchmarks.simulation.engine import SimulatedEngine
@@ -162,7 +162,7 @@ class OverlappedRun:
     def _tell(self, number: int, request: Request, generation: Any) -> None:
         step, ids = self._open[number], generation.response_ids
         num_open = step.num_open
-        grade = Grade(float(ids[0] == POSITIVE_TOKEN))
+        grade = Verdict(float(ids[0] == POSITIVE_TOKEN))
         step.tell(request, Outcome(str(ids[0]), ids, generation.sampling_logprobs, generation.is_truncated, grade))
         self._completed_at.setdefault(number, []).extend([self.engine.now] * (num_open - step.num_open))
         unwanted = [f"{number}/{dropped.slot}/{dropped.sample_index}" for dropped in step.dropped()]

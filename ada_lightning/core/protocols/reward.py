@@ -28,7 +28,7 @@ class Reward(Protocol):
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
         """Grade one response.
 
-        The pool turns an exception into a :class:`Grade` of 0, and leaves the response out where the exception says
+        The pool turns an exception into a :class:`Verdict` of 0, and leaves the response out where the exception says
         that a server or a file failed (``OSError``, ``ConnectionError``, ``TimeoutError``).
 
         Returns:

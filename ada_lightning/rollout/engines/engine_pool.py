@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.protocols import VersionedEngine
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.engines.engine_loop import (
     Answer,
     Call,
@@ -19,7 +19,6 @@ from ada_lightning.rollout.engines.engine_loop import (
     Finished,
     Ready,
     Stop,
-    Submit,
 )
 from ada_lightning.rollout.engines.errors import EngineError, check_fits
 from ada_lightning.rollout.engines.pool_place import PoolHost, PoolPlace
@@ -63,7 +62,7 @@ class EnginePool(VersionedEngine):
         """Engines replaced since the pool was opened."""
         self._place, self._limits = place, limits
         self._queue = RequestQueue(limits.affinity)
-        self._finished: list[Generation] = []
+        self._finished: list[Outcome] = []
         self._late_tokens = 0
         self._tickets = count(1)
         self._answers: dict[int, Any] = {}
@@ -129,11 +128,11 @@ class EnginePool(VersionedEngine):
         version = self._policy_version if policy_version is None else policy_version
         if version not in self.versions:
             raise ValueError(f"the pool has policy versions {sorted(self.versions)}, not {version}; publish it first")
-        named = version if self._holds_versions and version >= 0 else None
-        self._queue.add(Submit(request_id, tuple(prompt_ids), settings, seed, named), version)
+        named = (version,) if self._holds_versions and version >= 0 else ()
+        self._queue.add(Call(0, "submit", (request_id, tuple(prompt_ids), settings, seed, *named)), version)
         self._dispatch()
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Return what finished, after at most 20 ms; empty when nothing did.
 
         Raises:
@@ -387,8 +386,8 @@ class EnginePool(VersionedEngine):
         while any(seat.calls for seat in self._seats):
             self._listen(_LISTEN_WAIT_S)
 
-    def _send(self, seat: Seat, command: Submit | Call) -> None:
-        if isinstance(command, Call):
+    def _send(self, seat: Seat, command: Call) -> None:
+        if command.method != "submit":
             seat.calls[command.ticket] = command
         try:
             seat.member.send(command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ada_lightning.rollout.engines.engine_loop import Submit
+from ada_lightning.rollout.engines.engine_loop import Call
 from ada_lightning.rollout.engines.rolling_switch import Assignment, Load, assignment
 from ada_lightning.rollout.engines.seat import Seat
 
@@ -25,7 +25,7 @@ class RequestQueue:
 
     def __init__(self, affinity: int) -> None:
         self._affinity = affinity
-        self._requests: dict[str, tuple[Submit, int]] = {}
+        self._requests: dict[str, tuple[Call, int]] = {}
         self._waiting: dict[int, deque[str]] = {}
         self._num_open: Counter[int] = Counter()
         self._homes: dict[tuple[int, ...], Seat] = {}
@@ -45,11 +45,12 @@ class RequestQueue:
         """Requests of a version."""
         return self._num_open[version]
 
-    def add(self, request: Submit, version: int) -> None:
-        """Let a request wait."""
-        self._requests[request.request_id] = request, version
+    def add(self, submit: Call, version: int) -> None:
+        """Let a request wait: a call of ``submit``, whose first arguments are its id and the prompt's tokens."""
+        request_id: str = submit.arguments[0]
+        self._requests[request_id] = submit, version
         self._num_open[version] += 1
-        self._waiting.setdefault(version, deque()).append(request.request_id)
+        self._waiting.setdefault(version, deque()).append(request_id)
 
     def remove(self, request_ids: Iterable[str]) -> set[str]:
         """Forget requests that finished or are not wanted any more; return those that were known."""
@@ -89,17 +90,18 @@ class RequestQueue:
         num_open = {version: self._num_open[version] for version in versions}
         return assignment(loads, num_open, [version for version, waiting in self._waiting.items() if waiting])
 
-    def take(self, seats: Sequence[Seat], room: Mapping[int, Sequence[tuple[int, int]]]) -> tuple[Seat, Submit] | None:
+    def take(self, seats: Sequence[Seat], room: Mapping[int, Sequence[tuple[int, int]]]) -> tuple[Seat, Call] | None:
         """Return what is to be sent to whom next, and note it there; None: nothing that waits has room."""
         for version in sorted(room):
             with_room = [seats[index] for index, most in room[version] if len(seats[index].in_flight) < most]
             free = [seat for seat in with_room if seat.is_ready]  # and was not lost meanwhile
             if free and self._waiting.get(version):
-                request = self._requests[self._waiting[version].popleft()][0]
+                request_id = self._waiting[version].popleft()
+                submit = self._requests[request_id][0]
                 self._forget_idle_versions()
-                seat = self._choose(free, request.prompt_ids)
-                seat.in_flight.add(request.request_id)
-                return seat, request
+                seat = self._choose(free, submit.arguments[1])
+                seat.in_flight.add(request_id)
+                return seat, submit
         return None
 
     def clear(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ada_lightning.core.records import Completion, Grade
+from ada_lightning.core.records import Completion, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Reply:
     is_end: bool = False
     limit: str = ""
     """The limit that ended it; empty where the environment did."""
-    grade: Grade | None = None
+    grade: Verdict | None = None
     """Of the end; None where the configured reward is to grade."""
     reward: float | None = None
     """Of the turn alone, where turns have any."""
@@ -52,7 +52,7 @@ class Reply:
         return self.grade.detail if self.grade is not None else ""
 
 
-def failed(grade: Grade) -> Reply:
+def failed(grade: Verdict) -> Reply:
     """Return the reply of an environment that could not answer, with what the episode is then worth."""
-    named = Grade(grade.reward, f"environment_{grade.failure}", detail=grade.detail)
+    named = Verdict(grade.reward, failure=f"environment_{grade.failure}", detail=grade.detail)
     return Reply(is_end=True, grade=named)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ada_lightning.core.records import Grade
+from ada_lightning.core.records import Verdict
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.episodes import worker
 from ada_lightning.rollout.episodes.messages import failed
@@ -72,4 +72,4 @@ class EnvironmentPool(RewardPool):
     def poll(self) -> list[tuple[Hashable, Any]]:
         """Return the replies since the last call; never blocks."""
         answers: list[tuple[Hashable, Any]] = list(super().poll())
-        return [(ticket, failed(found) if isinstance(found, Grade) else found) for ticket, found in answers]
+        return [(ticket, failed(found) if isinstance(found, Verdict) else found) for ticket, found in answers]

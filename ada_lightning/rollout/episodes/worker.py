@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ada_lightning.core.protocols.environment import End, Environment, Say
-from ada_lightning.core.records import Grade, Prompt, Verdict
+from ada_lightning.core.records import Prompt, Verdict
 from ada_lightning.rewards import worker
 from ada_lightning.rewards.failures import raised
 from ada_lightning.rollout.episodes.messages import Call, Reply, failed
@@ -91,7 +91,7 @@ def act(pickled_call: bytes) -> tuple[Reply, bool]:
 
 def _act(pickled_call: bytes) -> tuple[Reply, bool] | None:
     if reason := worker.load_error():
-        return failed(Grade(None, "not_loaded", detail=reason)), False
+        return failed(Verdict(None, failure="not_loaded", detail=reason)), False
     started, is_starting = time.perf_counter(), True
     try:
         prompt, call = pickle.loads(pickled_call)
@@ -160,17 +160,17 @@ def _reply(said: Any, environment: Environment, limit: str) -> Reply:
     if limit or not isinstance(text, str):  # with more than an end at a limit an episode would never end
         method, may = ("cut", "must return End") if limit else ("turn", "may return str, Say or End")
         wrong = f"{type(environment).__name__}.{method} returned {type(said).__name__}; it {may}"
-        return failed(Grade(0.0, "invalid_reply", detail=wrong))
+        return failed(Verdict(0.0, failure="invalid_reply", detail=wrong))
     # str's own methods: a subclass may mean anything by them. Lone surrogates are no text that a tokenizer takes.
     plain = str.encode(str.__getitem__(text, slice(worker.loaded().max_reply_chars)), "utf-8", "replace").decode()
     try:
         state = pickle.dumps(environment, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         wrong = f"{type(environment).__name__} cannot be pickled between turns: {error}"
-        return failed(Grade(0.0, "invalid_state", detail=wrong))
+        return failed(Verdict(0.0, failure="invalid_state", detail=wrong))
     if len(state) > MAX_STATE_BYTES:
         wrong = f"{type(environment).__name__} has {len(state)} bytes between turns; at most {MAX_STATE_BYTES} travel"
-        return failed(Grade(0.0, "invalid_state", detail=wrong))
+        return failed(Verdict(0.0, failure="invalid_state", detail=wrong))
     return Reply(plain, state, **_counts(said))
 
 

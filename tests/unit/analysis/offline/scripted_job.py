@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from ada_lightning.analysis.offline import JobSettings, ResponseStore, SamplingJob
-from ada_lightning.core.records import Grade, Prompt, SamplingSettings
+from ada_lightning.core.records import Prompt, SamplingSettings, Verdict
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 
@@ -43,9 +43,9 @@ class Grader:
     def submit(self, ticket, prompt, completion):
         self.num_submitted += 1
         if prompt.prompt_ids[0] == 4 and completion.text == "0":
-            grade = Grade(None, "timeout")
+            grade = Verdict(None, failure="timeout")
         else:
-            grade = Grade(float(completion.text == "1"), answer=completion.text, components={"right": 1.0})
+            grade = Verdict(float(completion.text == "1"), answer=completion.text, components={"right": 1.0})
         self._pending.append((ticket, grade))
 
     def poll(self):
