@@ -25,8 +25,8 @@ from ada_lightning.core.top_up import refill_figures
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.run.run_stopped import RunStoppedError
-from ada_lightning.run.step_generators import seed_generators
+from ada_lightning.run.determinism import seed_generators
+from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.models.served import read_model
 from ada_lightning.training.policy import PolicyModule

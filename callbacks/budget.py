@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ada_lightning.run.duration import duration
+from ada_lightning.run.terminal import duration
 
 from .rollout_listener import RolloutListener
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
-from ada_lightning.run.duration import duration
+from ada_lightning.run.terminal import duration
 
 from .budget import share_spent
 from .rollout_listener import RolloutListener

@@ -12,8 +12,7 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.core.stopping.paths import MAX_RESPONSES, reach, unbiased_table
 from ada_lightning.core.stopping.rule import StoppingRule
-from ada_lightning.run.atomic import replacing
-from ada_lightning.run.files import append_whole
+from ada_lightning.run.files import append_whole, replacing
 from ada_lightning.run.run_dir import RunDir
 
 from .rollout_listener import RolloutListener

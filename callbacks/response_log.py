@@ -13,7 +13,7 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.analysis.offline.response_store import prompt_text
 from ada_lightning.core.checks import refuse
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import replacing
 from ada_lightning.run.run_dir import RunDir
 
 from .rollout_listener import RolloutListener

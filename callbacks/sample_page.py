@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ada_lightning.run.atomic import write_text
+from ada_lightning.run.files import write_text
 from ada_lightning.run.run_dir import RunDir
 
 from .response_log import FOLDER

@@ -24,7 +24,7 @@ from ada_lightning.rollout.canary import Canary
 from ada_lightning.rollout.sampling_thread import Sample
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.weight_ring import WeightRing
-from ada_lightning.run.step_generators import seed_generators
+from ada_lightning.run.determinism import seed_generators
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.streamed import StreamedGradients
 

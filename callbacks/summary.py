@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from ada_lightning.run.duration import duration
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.terminal import is_new
+from ada_lightning.run.terminal import duration, is_new
 
 from .cost_preview import PreviewDone
 from .metrics_csv import read_metrics

@@ -14,7 +14,7 @@ from ada_lightning.core.records import Response, Verdict
 from ada_lightning.core.result import RolloutStats
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.rewards.hints import equal_rewards
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 
 _MAX_FAILURES = 256
 """Responses without a grade after which a long list of prompts is given up."""

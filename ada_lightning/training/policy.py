@@ -26,7 +26,7 @@ from ada_lightning.core.records import ResponseGroup
 from ada_lightning.parallel.gradients import add_up, clip_to_norm
 from ada_lightning.parallel.pieces import whole_weights
 from ada_lightning.parallel.sharding import whole_model
-from ada_lightning.run.malloc import give_back_freed_memory
+from ada_lightning.run.machine import give_back_freed_memory
 from ada_lightning.training.batch import Microbatch, TrainingBatch
 from ada_lightning.training.losses import PolicyLoss, TokenTerms
 from ada_lightning.training.models.compiled import compile_layers

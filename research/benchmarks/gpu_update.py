@@ -29,7 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
 import torch
 
-from ada_lightning.run.bfloat16 import has_fast_bfloat16
+from ada_lightning.run.machine import has_fast_bfloat16
 from research.benchmarks.memory_plan import GIB, QWEN_1_5B, RESERVE_GIB, Architecture, Setting, plan
 from research.benchmarks.report import save
 from research.benchmarks.update import make_policy, make_variants, pack, random_groups, unloaded_policy, update

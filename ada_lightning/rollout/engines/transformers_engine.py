@@ -20,8 +20,7 @@ from ada_lightning.rollout.engines.drawing import draw
 from ada_lightning.rollout.engines.errors import check_fits
 from ada_lightning.rollout.engines.transformers_decoder import IMPLEMENTATION, Decoder, attend
 from ada_lightning.rollout.engines.transformers_slots import Slots
-from ada_lightning.run.bfloat16 import has_fast_bfloat16
-from ada_lightning.run.out_of_memory import is_out_of_memory
+from ada_lightning.run.machine import has_fast_bfloat16, is_out_of_memory
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ada_lightning.core.checks import refuse
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 
 _MIN_NORMS = 8
 """Norms before a median of them says anything."""

@@ -7,8 +7,8 @@ from itertools import compress
 
 import torch
 
-from ada_lightning.run.out_of_memory import is_out_of_memory as is_out_of_memory  # whoever updates asks here
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.machine import is_out_of_memory as is_out_of_memory  # whoever updates asks here
+from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.training.batch import Microbatch, TrainingBatch
 
 

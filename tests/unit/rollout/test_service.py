@@ -18,7 +18,7 @@ from ada_lightning.rollout.engines.host import EngineHost
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.run.phase_clock import PhaseClock
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 from tests.builders import SETTINGS, InstantGrader, make_prompt
 
 

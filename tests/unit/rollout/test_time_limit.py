@@ -12,7 +12,7 @@ import pytest
 
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.engines.time_limit import TimeLimit
-from ada_lightning.run.exit_codes import STALLED
+from ada_lightning.run.stopping import STALLED
 
 ROOT = Path(__file__).parents[3]
 LIMITED = """

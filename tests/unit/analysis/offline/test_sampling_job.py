@@ -15,7 +15,7 @@ from ada_lightning.analysis.offline import ResponseStore, SamplingJob
 from ada_lightning.core.records import Verdict
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.fixed_weights import draw
-from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
+from ada_lightning.run.stopping import RunStoppedError, SamplingStoppedError
 from tests.unit.analysis.offline.scripted_job import (
     NUM_SAMPLES,
     Engines,

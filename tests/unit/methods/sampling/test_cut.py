@@ -17,7 +17,7 @@ from ada_lightning.methods.sampling import CutSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, ThinnedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.first_grades import FirstGrades
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 from tests.builders import Collector, InstantGrader, decode, make_prompt, weighed
 from tests.unit.methods.sampling.planning import collected
 
