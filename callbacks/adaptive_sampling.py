@@ -17,10 +17,10 @@ from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.method import Method
+from ada_lightning.core.prompt_queue import StepPrompts
 from ada_lightning.core.protocols import PassRateEstimator, Sampler, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
-from ada_lightning.core.result import RolloutResult
-from ada_lightning.core.step_prompts import StepPrompts
+from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.core.top_up import refill_figures
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.rewards.pool import RewardPool

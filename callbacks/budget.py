@@ -13,7 +13,7 @@ from ada_lightning.run.terminal import duration
 from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import RolloutResult
+    from ada_lightning.core.step_records import RolloutResult
 
 LEARNING_PHASES = ("sync", "estimate", "rollout", "represent", "gradient_norm", "grade", "update")
 """Phases whose seconds count: what a step takes, without the start of the run, evaluations and checkpoints."""

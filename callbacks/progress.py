@@ -17,7 +17,7 @@ from .budget import share_spent
 from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.step_records import EvaluationResult, RolloutResult
     from ada_lightning.run.phase_clock import PhaseEvent
 
 BAR_INTERVAL_S = 0.2

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ada_lightning.core.records import ResponseGroup, ResponsePool
-    from ada_lightning.core.result import RolloutResult
+    from ada_lightning.core.step_records import RolloutResult
 
 _NO_COUNTS = {
     "prompt_id": "string",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ada_lightning.core.records import ResponseGroup
-    from ada_lightning.core.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.step_records import EvaluationResult, RolloutResult
 
 FOLDER = "responses"
 """Name in the run folder."""

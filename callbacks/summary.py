@@ -23,7 +23,7 @@ from .mlflow_logger import MLflowTracking
 from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.step_records import EvaluationResult, RolloutResult
 
 
 class Summary(RolloutListener):

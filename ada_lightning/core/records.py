@@ -246,20 +246,6 @@ class Belief:
         return self.num_seen_positive / self.num_seen if self.num_seen else self.mean
 
 
-@dataclass(frozen=True, slots=True)
-class RefillProgress:
-    """How far a step is that is filled up with groups that have a signal."""
-
-    num_wanted: int
-    """Groups with a signal that the step is to have."""
-    num_signal: int
-    """Complete groups that have one."""
-    num_open: int
-    """Groups that are not complete."""
-    num_drawn: int
-    """Prompts drawn for the step, open ones and those too long for the engine included."""
-
-
 @dataclass(slots=True)
 class ResponsePool:
     """Every response drawn for one prompt in this step, committed in launch order.

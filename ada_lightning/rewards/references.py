@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from ada_lightning.core.kinds import by_kind
+from ada_lightning.core.checks import by_kind
 from ada_lightning.core.records import Prompt
 from ada_lightning.rewards.pool import RewardPool
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ada_lightning.core.records import Response, Verdict
-from ada_lightning.core.result import RolloutStats
-from ada_lightning.core.step_records import StepSettings
+from ada_lightning.core.step_records import RolloutStats, StepSettings
 from ada_lightning.rewards.hints import equal_rewards
 from ada_lightning.run.stopping import RunStoppedError
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 class ReadablePolicy(LightningModule):
     """A model that is sampled from and asked what it thinks; :class:`~.policy.PolicyModule` trains it.
 
-    It is a :class:`~ada_lightning.core.protocols.policy_view.PolicyView`.
+    It is a :class:`~ada_lightning.core.protocols.part.PolicyView`.
 
     Args:
         temperature: of the training rollouts; log-probabilities are those of the tempered distribution.

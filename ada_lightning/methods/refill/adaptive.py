@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ada_lightning.core.records import RefillProgress
+from ada_lightning.core.protocols import RefillProgress
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.refill.dynamic import DynamicSampling
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ada_lightning.core.protocols import Refill
-from ada_lightning.core.records import RefillProgress, Response, ResponsePool
+from ada_lightning.core.protocols import Refill, RefillProgress
+from ada_lightning.core.records import Response, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.core.stopping.rule import PilotRule
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.sampling.pilot import PilotSampler
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.core.stopping.rule import PilotRule
 from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.sampling.pilot import PilotSampler
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ada_lightning.core.protocols import RolloutEngine, Sampler
 from ada_lightning.core.records import Prompt, SamplingSettings
-from ada_lightning.core.result import RolloutStats
 from ada_lightning.core.schedule import Barrier, Continuous, Schedule
+from ada_lightning.core.step_records import RolloutStats
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedGrader

@@ -9,7 +9,7 @@ import pytest
 
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.records import Belief
-from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.core.top_up import TopUp, refill_figures
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
