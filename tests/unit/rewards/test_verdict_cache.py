@@ -3,9 +3,9 @@ from contextlib import closing
 import pytest
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
+from ada_lightning.rewards.hints import ungradable_prompts
 from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.rewards.verdict_cache import VerdictCache
 from tests.unit.rewards.naughty_rewards import ByFirstLetter, Counting, Detailed, Obedient
 
