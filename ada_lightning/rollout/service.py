@@ -23,8 +23,7 @@ from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.episodes.continuation import Continuation
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
-from ada_lightning.rollout.first_grades import FirstGrades
-from ada_lightning.rollout.grader import Grader, StepwiseGrader
+from ada_lightning.rollout.grader import FirstGrades, Grader, StepwiseGrader
 from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.probe import Probe
 from ada_lightning.rollout.sampling_thread import Sample, SamplingThread

@@ -45,10 +45,10 @@ from ada_lightning.methods.advantages import (
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.objectives import LinearObjective
 from ada_lightning.methods.sampling import CGrpoSampler, UniformSampler
-from ada_lightning.rollout.engines.scripted import POSITIVE_TOKEN, ScriptedEngine, ScriptedGrader
 from research.benchmarks.report import save
 from research.benchmarks.simulation.pass_rates import MIXES
 from research.drive import advantages, collect, composed, scripted_prompts
+from research.scripted import POSITIVE_TOKEN, ScriptedEngine, ScriptedGrader
 
 _BY_TOKENS = ("sampler.by_tokens=true",)
 _TOKEN_DIVISION = (

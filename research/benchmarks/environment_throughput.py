@@ -89,11 +89,11 @@ def _measured(model: Any, engine: Any, pools: dict[float, Any], arguments: argpa
     """Time both kinds in turns, after a rollout that builds kernels; one row each."""
     from ada_lightning.data.formats import ChatFormat
     from ada_lightning.methods.sampling import UniformSampler
-    from ada_lightning.rollout.engines.scripted import ScriptedGrader
     from ada_lightning.rollout.episodes.continuation import Continuation
     from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
     from research.benchmarks.workload import EOS_TOKEN_IDS
     from research.drive import collect
+    from research.scripted import ScriptedGrader
 
     continuation = Continuation(model.tokenizer, ChatFormat(), EOS_TOKEN_IDS, "user").after
     prompts, settings = model.prompts(arguments.episodes // GROUP_SIZE), SamplingSettings(max_new_tokens=LONGEST)

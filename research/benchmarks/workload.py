@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.records import Completion, Outcome, Prompt, SamplingSettings, Verdict
-from ada_lightning.rollout.engines.scripted import ScriptedGrader
+from research.scripted import ScriptedGrader
 
 if TYPE_CHECKING:
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine

@@ -23,8 +23,7 @@ from ada_lightning.rollout.engines.engine_loop import (
 from ada_lightning.rollout.engines.errors import EngineError, check_fits
 from ada_lightning.rollout.engines.pool_place import PoolHost, PoolPlace
 from ada_lightning.rollout.engines.published_weights import PublishedWeights, in_engine_type
-from ada_lightning.rollout.engines.request_queue import RequestQueue
-from ada_lightning.rollout.engines.seat import Seat
+from ada_lightning.rollout.engines.request_queue import RequestQueue, Seat
 from ada_lightning.rollout.engines.weight_transfer import WeightSender, WeightTransfer
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class EnginePool(VersionedEngine):
 
     Which engine gets a request says :class:`~ada_lightning.rollout.engines.request_queue.RequestQueue`. Several engines
     can serve several policy versions at once: each goes over to a new one when it has run empty and its turn has come
-    (:mod:`~ada_lightning.rollout.engines.rolling_switch`). Engines that serve several by themselves, as adapters, are
+    (:mod:`~ada_lightning.rollout.engines.request_queue`). Engines that serve several by themselves, as adapters, are
     handed each version when it comes.
 
     An engine that dies, breaks or hangs is replaced: its unfinished requests go to the others at once, with their own

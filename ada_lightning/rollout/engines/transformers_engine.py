@@ -16,10 +16,8 @@ import torch
 from ada_lightning.core.checks import refuse, unmet
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Outcome, SamplingSettings
-from ada_lightning.rollout.engines.drawing import draw
 from ada_lightning.rollout.engines.errors import check_fits
-from ada_lightning.rollout.engines.transformers_decoder import IMPLEMENTATION, Decoder, attend
-from ada_lightning.rollout.engines.transformers_slots import Slots
+from ada_lightning.rollout.engines.transformers_decoder import IMPLEMENTATION, Decoder, Slots, attend, draw
 from ada_lightning.run.machine import has_fast_bfloat16, is_out_of_memory
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import VersionedEngine
 from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.engines.errors import check_fits
-from ada_lightning.rollout.engines.vllm_adapters import LoadedAdapters
-from ada_lightning.rollout.engines.vllm_reload import reload_weights, repack_tied_head
+from ada_lightning.rollout.engines.vllm_weights import LoadedAdapters, reload_weights, repack_tied_head
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload, WeightTransfer
 from ada_lightning.run.machine import concrete_dtype
 from ada_lightning.run.terminal import logger_to_file, output_to_file

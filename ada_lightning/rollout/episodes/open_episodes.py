@@ -11,7 +11,7 @@ from ada_lightning.core.episode import Episode, Turn
 from ada_lightning.core.records import Completion, Outcome, Request, Verdict
 from ada_lightning.core.step import Step
 from ada_lightning.rewards.worker import to_grade
-from ada_lightning.rollout.episodes.messages import Call, Reply, failed
+from ada_lightning.rollout.episodes.worker import Call, Reply, failed
 from ada_lightning.rollout.grader import Grader
 
 

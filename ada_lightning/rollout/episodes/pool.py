@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Literal
 from ada_lightning.core.records import Verdict
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.episodes import worker
-from ada_lightning.rollout.episodes.messages import failed
+from ada_lightning.rollout.episodes.worker import failed
 
 
 class EnvironmentPool(RewardPool):
     """The pool of reward workers with another payload: a turn and the state of its environment.
 
-    :meth:`submit` takes a :class:`~ada_lightning.rollout.episodes.messages.Call` in place of a completion, and
-    :meth:`poll` and :meth:`wait` give each ticket's :class:`~ada_lightning.rollout.episodes.messages.Reply` once.
+    :meth:`submit` takes a :class:`~ada_lightning.rollout.episodes.worker.Call` in place of a completion, and
+    :meth:`poll` and :meth:`wait` give each ticket's :class:`~ada_lightning.rollout.episodes.worker.Reply` once.
     Failures have the reasons of :mod:`ada_lightning.rewards.failures` behind ``environment_``, and besides
     ``invalid_reply`` and ``invalid_state``, each worth 0. An episode whose environment failed ends.
 

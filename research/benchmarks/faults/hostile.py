@@ -20,12 +20,12 @@ import numpy as np
 
 from ada_lightning.core.records import Outcome, Prompt, SamplingSettings
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from research.benchmarks.faults.environments import FAULTS, HARMLESS
 from research.benchmarks.report import RELIABILITY, save
 from research.drive import collect
+from research.scripted import ScriptedGrader
 
 GROUP_SIZE, MAX_TURNS, MAX_NEW_TOKENS, MAX_MODEL_TOKENS = 2, 3, 8, 512
 SAMPLING = SamplingSettings(max_new_tokens=MAX_NEW_TOKENS)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ada_lightning.core.records import Outcome
-from ada_lightning.rollout.engines.scripted import NEGATIVE_TOKEN, POSITIVE_TOKEN
+from research.scripted import NEGATIVE_TOKEN, POSITIVE_TOKEN
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ada_lightning.core.records import Outcome, SamplingSettings
-from ada_lightning.rollout.engines.rolling_switch import Load, assignment
+from ada_lightning.rollout.engines.request_queue import Load, assignment
 from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.replica import Replica, Request
 

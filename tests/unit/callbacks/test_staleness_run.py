@@ -31,9 +31,9 @@ from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.engines.pool_place import PoolHost
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
+from research.scripted import ScriptedEngine
 from tests.unit.rollout.thread_pool import ThreadPlace
 from tests.unit.scripted_run import Interrupting, Policy, train
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from ada_lightning.core.protocols import VersionedEngine
 from ada_lightning.core.records import Outcome
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from research.scripted import ScriptedEngine
 
 POLLS_OF_A_RESPONSE = 3
 

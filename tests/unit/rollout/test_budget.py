@@ -12,7 +12,7 @@ from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.stopping import CappedRule
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from research.scripted import ScriptedEngine
 from tests.builders import collect
 
 

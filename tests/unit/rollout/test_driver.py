@@ -13,9 +13,9 @@ from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.probe import Probe
 from ada_lightning.run.phase_clock import PhaseClock
+from research.scripted import ScriptedEngine
 from tests import builders
 from tests.builders import InstantGrader, make_prompt
 

@@ -9,8 +9,8 @@ import pytest
 from ada_lightning.core.records import Completion, Verdict
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.grader import StepwiseGrader
+from research.scripted import ScriptedEngine
 from tests.builders import InstantGrader, collect, make_prompt
 
 

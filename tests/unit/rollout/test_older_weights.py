@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from ada_lightning.core.records import Outcome, SamplingSettings
-from ada_lightning.rollout.canary import Canary
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.rollout.probe import Canary
 from ada_lightning.rollout.weight_ring import WeightRing
+from research.scripted import ScriptedEngine
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", ""])

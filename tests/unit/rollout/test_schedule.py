@@ -10,7 +10,7 @@ from ada_lightning.core.records import Belief, Verdict
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.stopping.paths import end_probability, ends
 from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior, PositiveSampler, UniformSampler
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from research.scripted import ScriptedEngine, ScriptedGrader
 from tests.builders import collect
 
 PASS_RATES = {1: 0.02, 2: 0.2, 3: 0.6, 4: 0.97}

@@ -15,10 +15,10 @@ from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout import fixed_weights
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.run.phase_clock import PhaseClock
 from ada_lightning.run.stopping import RunStoppedError
+from research.scripted import ScriptedEngine
 from tests.builders import SETTINGS, InstantGrader, make_prompt
 
 

@@ -9,7 +9,7 @@ from ada_lightning.core.records import Verdict
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.stopping import PilotRule
 from ada_lightning.methods.sampling import PilotSampler, SpeedSampler, UniformSampler
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from research.scripted import ScriptedEngine
 from tests import builders
 from tests.builders import InstantGrader
 

@@ -14,7 +14,6 @@ from ada_lightning.core.top_up import TopUp, refill_figures
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, LargestAdvantageBatchSelection, ResolvedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.training.losses import (
     ConstantReduction,
     PromptMeanReduction,
@@ -22,6 +21,7 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
 )
 from ada_lightning.training.packing import pack_groups
+from research.scripted import ScriptedEngine
 from tests import builders
 from tests.builders import make_group, make_prompt
 

@@ -20,8 +20,8 @@ from ada_lightning.methods.objectives import LinearObjective, LogObjective
 from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.training.losses import SequenceRejection, TokenTerms
+from research.scripted import ScriptedEngine
 from tests.builders import Collector, InstantGrader, assigned
 
 POLICY = torch.softmax(torch.tensor([0.3, -1.2, -0.9, 0.8, 0.1, 0.6], dtype=torch.float64), dim=0)

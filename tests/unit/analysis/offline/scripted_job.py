@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ada_lightning.analysis.offline import JobSettings, ResponseStore, SamplingJob
 from ada_lightning.core.records import Prompt, SamplingSettings, Verdict
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
+from research.scripted import ScriptedEngine
 
 NUM_SAMPLES = 8
 SETTINGS = JobSettings({"model": {"path": "m", "weights": "w"}, "num_samples": NUM_SAMPLES})

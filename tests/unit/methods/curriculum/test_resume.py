@@ -21,9 +21,9 @@ from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, ValueNet
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
+from research.scripted import ScriptedEngine
 from tests.unit.methods.curriculum.histories import ids, prompts
 from tests.unit.scripted_run import Interrupting, Policy, train
 

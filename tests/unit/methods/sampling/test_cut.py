@@ -15,9 +15,9 @@ from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHi
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import CutSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, ThinnedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.first_grades import FirstGrades
+from ada_lightning.rollout.grader import FirstGrades
 from ada_lightning.run.stopping import RunStoppedError
+from research.scripted import ScriptedEngine
 from tests.builders import Collector, InstantGrader, decode, make_prompt, weighed
 from tests.unit.methods.sampling.planning import collected
 

@@ -14,7 +14,7 @@ from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import OptPoSampler
 from ada_lightning.methods.sampling.optpo import majority
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from research.scripted import ScriptedEngine
 from tests.builders import InstantGrader, assigned
 from tests.unit.methods.sampling.planning import collected
 

@@ -9,12 +9,12 @@ import pytest
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes, turn_seed
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from ada_lightning.rollout.grader import StepwiseGrader
 from research.benchmarks.faults.environments import FAULTS, HARMLESS
 from research.benchmarks.faults.hostile import play, prompts_of
+from research.scripted import ScriptedEngine
 from tests import builders
 from tests.builders import SETTINGS, InstantGrader, make_prompt
 from tests.unit.rollout.episodes.local import HERE, LocalEnvironments

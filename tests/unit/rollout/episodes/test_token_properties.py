@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ada_lightning.core.records import Outcome, Prompt, Request, Verdict
 from ada_lightning.data.formats import ChatFormat
 from ada_lightning.rollout.episodes.continuation import Continuation, ContinuationError
-from ada_lightning.rollout.episodes.messages import Reply
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
+from ada_lightning.rollout.episodes.worker import Reply
 from ada_lightning.training.models.tiny import SPECIAL_TOKENS, byte_tokenizer
 
 END = 2
