@@ -231,7 +231,7 @@ def planned(architecture: Architecture, max_tokens: int, lora_rank: int = 0) -> 
 
 def to_engine(policy: Any) -> dict[str, float]:
     """Return the seconds until all weights stand, in bfloat16, in memory that engines of the machine read."""
-    from ada_lightning.parallel.pieces import whole_weights
+    from ada_lightning.parallel.gradients import whole_weights
     from ada_lightning.rollout.engines.published_weights import SharedWeights, on_cpu
 
     memory, seconds = SharedWeights(), []

@@ -133,7 +133,7 @@ def make_variants(
     policy: Any, groups: list, optimizer: Any, max_tokens: int = MAX_TOKENS_PER_MICROBATCH
 ) -> dict[str, Callable[[], int]]:
     """Return what to time by name; each makes one update and returns the tokens it computed, padding included."""
-    from ada_lightning.training.models.compiled import compile_layers
+    from ada_lightning.training.models.trained import compile_layers
 
     model, ours = policy.model, policy.attention.implementation
     batch, repeated = (

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ada_lightning.training.attention.by_document import attend_long, attend_short
 from ada_lightning.training.attention.layout import PackedLayout, ShortDocuments
-from ada_lightning.training.attention.long import attend_long
-from ada_lightning.training.attention.short import attend_short
 from ada_lightning.training.attention.varlen import attend_varlen, can_attend
 from ada_lightning.training.batch import Microbatch
 

@@ -23,7 +23,7 @@ from ada_lightning.training.losses.divergence import (
     DivergencePolicyLoss,
     TokenDivergence,
 )
-from ada_lightning.training.losses.flow import FlowRlLoss
+from ada_lightning.training.losses.flow import FlowRlLoss, PartitionHead
 from ada_lightning.training.losses.gspo import GspoLoss
 from ada_lightning.training.losses.importance import (
     GeometricRejection,
@@ -33,7 +33,6 @@ from ada_lightning.training.losses.importance import (
     TokenRejection,
     TokenTruncation,
 )
-from ada_lightning.training.losses.partition import PartitionHead
 from ada_lightning.training.losses.policy_gradient import PolicyGradientLoss
 from ada_lightning.training.losses.raft import RaftLoss
 from ada_lightning.training.losses.reductions import (
