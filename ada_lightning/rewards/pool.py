@@ -22,8 +22,8 @@ from pebble import ProcessExpired, ProcessPool
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards import worker
 from ada_lightning.rewards.failures import lost
-from ada_lightning.rewards.isolation import Isolation
 from ada_lightning.rewards.verdict_cache import CacheKey, VerdictCache
+from ada_lightning.rewards.worker import Isolation
 
 if TYPE_CHECKING:
     from ada_lightning.core.protocols import Reward
@@ -59,7 +59,7 @@ class RewardPool:
     trainer's: they inherit no model, no torch and no engine, ignore Ctrl-C and end with their parent. What the reward
     names in ``modules`` is imported there too, at the latest before a worker takes its first response. What a worker
     starts (a compiler, a REPL) may live on between responses and is killed with the worker, see
-    :mod:`~ada_lightning.rewards.isolation`. A replacement starts within milliseconds, plus the import of the program's
+    :mod:`~ada_lightning.rewards.worker`. A replacement starts within milliseconds, plus the import of the program's
     main file, which therefore must import little and guard its work by ``if __name__ == "__main__"``. Used from one
     thread.
 
