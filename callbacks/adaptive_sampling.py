@@ -28,7 +28,7 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.run.determinism import seed_generators
 from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.training.batch import TrainingBatch
-from ada_lightning.training.models.checkpoint import read_model
+from ada_lightning.training.models.served import read_model
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.streamed import StreamedGradients
 

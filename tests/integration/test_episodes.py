@@ -52,7 +52,7 @@ def test_an_environment_of_one_turn_trains_bit_by_bit_as_without_it(train):
 def ends_often(monkeypatch):
     """Half of the bytes end a turn: the tiny model draws one end of a turn among 259 tokens."""
     monkeypatch.setattr(
-        "ada_lightning.training.models.checkpoint._eos_token_ids", lambda path, tokenizer: [2, *range(131, 259)]
+        "ada_lightning.training.models.served._eos_token_ids", lambda path, tokenizer: [2, *range(131, 259)]
     )
 
 

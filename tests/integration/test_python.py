@@ -30,7 +30,7 @@ SMALLER = {  # what the page has, and what takes two cores a second
     "Progress(), evaluation]": "Progress(), evaluation, RolloutCheckpoint(run_dir='runs/card', tokenizer=tokenizer())]",
     "import AdaptiveSampling, Evaluation, Progress": "import AdaptiveSampling, Evaluation, Progress, RolloutCheckpoint",
     "def main():": "def tokenizer():\n    return read_model(TinyLlama().prepare()).tokenizer\n\n\ndef main():",
-    "from ada_lightning.training.policy": "from ada_lightning.training.models.checkpoint import read_model\n"
+    "from ada_lightning.training.policy": "from ada_lightning.training.models.served import read_model\n"
     "from ada_lightning.training.policy",
 }
 

@@ -184,7 +184,7 @@ def opened() -> tuple[Any, Callable[[str], list[int]]]:
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine
     from ada_lightning.rollout.episodes.continuation import Continuation
     from ada_lightning.run.terminal import quiet_libraries
-    from ada_lightning.training.models.checkpoint import read_model
+    from ada_lightning.training.models.served import read_model
     from ada_lightning.training.models.wheel import SmolLM2Wheel
 
     quiet_libraries()

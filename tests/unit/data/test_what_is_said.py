@@ -9,7 +9,7 @@ from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.formats import ChatFormat, PlainFormat, warn_of_other_end
 from ada_lightning.data.mixture import MixtureSource
-from ada_lightning.training.models.checkpoint import read_model
+from ada_lightning.training.models.served import read_model
 from ada_lightning.training.models.tiny import byte_tokenizer
 from tests.unit.data.test_dataset_source import jsonl, parquet
 
