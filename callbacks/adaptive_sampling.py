@@ -17,16 +17,16 @@ from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.method import Method
+from ada_lightning.core.prompt_queue import StepPrompts
 from ada_lightning.core.protocols import PassRateEstimator, Sampler, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
-from ada_lightning.core.result import RolloutResult
-from ada_lightning.core.step_prompts import StepPrompts
+from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.core.top_up import refill_figures
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.run.run_stopped import RunStoppedError
-from ada_lightning.run.step_generators import seed_generators
+from ada_lightning.run.determinism import seed_generators
+from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.models.served import read_model
 from ada_lightning.training.policy import PolicyModule

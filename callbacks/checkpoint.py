@@ -14,7 +14,7 @@ from ada_lightning.parallel.optimizer_state import whole_optimizer_state
 from ada_lightning.parallel.strategies import OPTIMIZER_FOLDER
 from ada_lightning.run.checkpoints import CheckpointStore, Retention, write_manifest
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 

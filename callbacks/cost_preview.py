@@ -12,10 +12,9 @@ from functools import partial
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ada_lightning.core.protocols import Refill, Sampler, Selection, Trait
-from ada_lightning.core.records import RefillProgress
-from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.protocols import Refill, RefillProgress, Sampler, Selection, Trait
 from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.refill import NoRefill
 from ada_lightning.methods.sampling.forecast import forecast, forecasts, mean_forecast

@@ -12,8 +12,8 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.analysis.metrics.heldout import heldout_metrics
 from ada_lightning.core.records import Prompt, SamplingSettings
-from ada_lightning.core.result import EvaluationResult, RolloutResult
 from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import EvaluationResult, RolloutResult
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection

@@ -7,7 +7,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ada_lightning.run.stop_signals import StopSignals
+from ada_lightning.run.stopping import StopSignals
 from ada_lightning.training.policy import PolicyModule
 
 

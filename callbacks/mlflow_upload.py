@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.run.atomic import write_text
-from ada_lightning.run.files import append_whole
+from ada_lightning.run.files import append_whole, write_text
 from ada_lightning.run.metrics_file import TIME_COLUMN, read_cells_since
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.run_lock import RunLock

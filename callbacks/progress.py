@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
-from ada_lightning.run.duration import duration
+from ada_lightning.run.terminal import duration
 
 from .budget import share_spent
 from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.step_records import EvaluationResult, RolloutResult
     from ada_lightning.run.phase_clock import PhaseEvent
 
 BAR_INTERVAL_S = 0.2

@@ -9,7 +9,7 @@ import numpy as np
 from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import RolloutResult
+    from ada_lightning.core.step_records import RolloutResult
 
 QUANTILES = (10, 50, 90)
 """Percent of responses that are shorter."""

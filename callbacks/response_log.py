@@ -13,7 +13,7 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.analysis.offline.response_store import prompt_text
 from ada_lightning.core.checks import refuse
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import replacing
 from ada_lightning.run.run_dir import RunDir
 
 from .rollout_listener import RolloutListener
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ada_lightning.core.records import ResponseGroup
-    from ada_lightning.core.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.step_records import EvaluationResult, RolloutResult
 
 FOLDER = "responses"
 """Name in the run folder."""

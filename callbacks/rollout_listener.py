@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.step_records import EvaluationResult, RolloutResult
 
 
 def listeners(trainer: Trainer) -> list[RolloutListener]:

@@ -18,13 +18,13 @@ from ada_lightning.analysis.metrics.curriculum import curriculum_figures
 from ada_lightning.core.method import Method
 from ada_lightning.core.prepared_step import PreparedStep, sampling_version
 from ada_lightning.core.records import Prompt
-from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.rollout.canary import Canary
+from ada_lightning.rollout.probe import Canary
 from ada_lightning.rollout.sampling_thread import Sample
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.weight_ring import WeightRing
-from ada_lightning.run.step_generators import seed_generators
+from ada_lightning.run.determinism import seed_generators
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.streamed import StreamedGradients
 

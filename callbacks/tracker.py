@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from ada_lightning.run.atomic import write_text
+from ada_lightning.run.files import write_text
 from ada_lightning.run.run_dir import RunDir
 
 from .objective_statement import FILE as OBJECTIVE

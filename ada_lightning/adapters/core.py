@@ -14,9 +14,8 @@ from ada_lightning.adapters.json_state import from_json, to_json
 from ada_lightning.adapters.pools import Pool, Pools, Row
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.options import OPTIONS
-from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition
+from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition, StepPrompts
 from ada_lightning.core.records import Belief, Prompt
-from ada_lightning.core.step_prompts import StepPrompts
 from ada_lightning.methods.recipe import Recipe
 
 FORMAT = 1

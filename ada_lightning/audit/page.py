@@ -17,7 +17,7 @@ from ada_lightning.audit.pictures import draw_causes, draw_pass_rates, draw_rule
 from ada_lightning.audit.records import Cause
 from ada_lightning.audit.sentences import about, about_intervals, about_rules, facts, headline
 from ada_lightning.audit.spelling import number, percent
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import replacing
 
 Named = Sequence[tuple[str, Audit]]
 

@@ -16,7 +16,7 @@ from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.ray_pool import RayPool
 from ada_lightning.rollout.engines.transformers_engine import TransformersEngine
 from ada_lightning.rollout.engines.weight_transfer import Adapter, CudaIpc, Nccl, Reload
-from ada_lightning.run.bfloat16 import concrete_dtype
+from ada_lightning.run.machine import concrete_dtype
 from ada_lightning.training.models.lora import LoraParameters
 
 _ROPE_WITHOUT_FACTOR = ("default", "llama3", "longrope", "su", "yarn")

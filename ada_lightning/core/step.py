@@ -22,11 +22,18 @@ from dataclasses import replace
 
 from ada_lightning.core.budget import StepBudget
 from ada_lightning.core.draw_ahead import DrawAhead
-from ada_lightning.core.protocols import Sampler, Selection
-from ada_lightning.core.records import Belief, Prompt, RefillProgress, Response, ResponseGroup, ResponsePool
-from ada_lightning.core.result import RolloutResult, RolloutStats
+from ada_lightning.core.protocols import RefillProgress, Sampler, Selection
+from ada_lightning.core.records import (
+    Belief,
+    Outcome,
+    Prompt,
+    Request,
+    Response,
+    ResponseGroup,
+    ResponsePool,
+)
 from ada_lightning.core.schedule import Barrier
-from ada_lightning.core.step_records import Outcome, PromptRun, Request, StepSettings
+from ada_lightning.core.step_records import PromptRun, RolloutResult, RolloutStats, StepSettings
 from ada_lightning.core.top_up import Division, TopUp
 
 

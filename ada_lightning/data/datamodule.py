@@ -24,8 +24,8 @@ from ada_lightning.data.prompts import place_of
 from ada_lightning.data.report import DataReport
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 from ada_lightning.parallel.ranks import Ranks
+from ada_lightning.rewards.hints import ungradable_prompts
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.packing import pack_for_replicas, pack_groups
 from ada_lightning.training.streamed import StreamedGradients

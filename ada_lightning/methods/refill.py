@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ada_lightning.core.moved import lazily
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Refill
-from ada_lightning.core.records import RefillProgress, Response, ResponsePool
+from ada_lightning.core.protocols.sampling import RefillProgress
+from ada_lightning.core.records import Response, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
 
 __all__ = ["DynamicSampling", "NoRefill"]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from ada_lightning.config.described import described, overview
-from ada_lightning.run.invocation import start_of
+from ada_lightning.run.terminal import start_of
 
 EXAMPLES = """
 examples:

@@ -11,7 +11,7 @@ from ada_lightning.analysis.report.find import find_runs
 from ada_lightning.analysis.report.method import group_runs
 from ada_lightning.analysis.report.page import Report, figure_text, make_report, write_report
 from ada_lightning.analysis.report.run import load_run
-from ada_lightning.run.invocation import start_of
+from ada_lightning.run.terminal import start_of
 
 EXAMPLES = """
 examples:

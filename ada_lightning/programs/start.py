@@ -19,9 +19,9 @@ from ada_lightning.config.choices import register_choices
 from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.parallel.environment import end_with
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.run.cores import SPIN_COUNT, num_cores
 from ada_lightning.run.credentials import take_from_start
-from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
+from ada_lightning.run.machine import SPIN_COUNT, num_cores
+from ada_lightning.run.stopping import RunStoppedError, SamplingStoppedError
 
 # torch reads the number of threads once, at import; where it is not set, vLLM cuts the whole process, training
 # included, to one.

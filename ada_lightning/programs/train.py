@@ -18,7 +18,7 @@ from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.files import allow_open_files
 from ada_lightning.run.resume import changed_settings, check_method, experiment_option
 from ada_lightning.run.run_dir import RunCompleteError, RunDir
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.run.sweep import JobError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_job(cfg: DictConfig) -> float | None:
-    """Train, and end the process with one of :mod:`ada_lightning.run.exit_codes` where that fails."""
+    """Train, and end the process with one of :mod:`ada_lightning.run.stopping` where that fails."""
     try:
         return train(cfg)
     except RunCompleteError as error:

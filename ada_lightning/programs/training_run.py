@@ -27,10 +27,10 @@ from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.programs.command import how_to_continue, own_command
 from ada_lightning.rewards.hints import start_lines
 from ada_lightning.run.determinism import make_deterministic
-from ada_lightning.run.exit_codes import REQUEUE
-from ada_lightning.run.malloc import keep_freed_memory
+from ada_lightning.run.machine import keep_freed_memory
 from ada_lightning.run.resume import check_same_shape
 from ada_lightning.run.run_dir import RunDir
+from ada_lightning.run.stopping import REQUEUE
 from ada_lightning.run.terminal import quiet_libraries
 
 

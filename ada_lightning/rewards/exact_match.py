@@ -9,8 +9,7 @@ from fractions import Fraction
 
 from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.extraction import MINUS_SIGNS, LastNumber, stating
-from ada_lightning.rewards.whole_solution import way_out
+from ada_lightning.rewards.extraction import MINUS_SIGNS, LastNumber, stating, way_out
 
 _DECIMAL = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _RATIO = re.compile(r"([-+]?[0-9]{1,200})\s*/\s*([0-9]{1,200})")

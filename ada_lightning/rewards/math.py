@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ada_lightning.core.options import option, target_of
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.extraction import AfterThinking, LastBoxed
+from ada_lightning.rewards.extraction import AfterThinking, LastBoxed, way_out
 from ada_lightning.rewards.latex.choice import letters
 from ada_lightning.rewards.latex.clock import read_time
 from ada_lightning.rewards.latex.compare import same_answer, value_of
@@ -22,7 +22,6 @@ from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import depth, split
 from ada_lightning.rewards.latex.tolerance import Tolerance
 from ada_lightning.rewards.latex.wording import is_prose
-from ada_lightning.rewards.whole_solution import way_out
 
 _MAX_SHOWN_CHARS = 200
 _AFTER_COMMA = re.compile(r"(?<=,)\s+")

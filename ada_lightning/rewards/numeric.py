@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from ada_lightning.core.options import option, target_of, use
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastQuantity
+from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastQuantity, way_out
 from ada_lightning.rewards.latex.clock import read_time
 from ada_lightning.rewards.latex.cost import has_symbol, is_affordable, rational
 from ada_lightning.rewards.latex.equation import read_statement
@@ -17,7 +17,6 @@ from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
 from ada_lightning.rewards.latex.symbolic import decimal_value
 from ada_lightning.rewards.latex.text import depth, tidy
-from ada_lightning.rewards.whole_solution import way_out
 
 _MAX_CHARS = 500
 

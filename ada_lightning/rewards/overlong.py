@@ -6,7 +6,7 @@ from ada_lightning.core.checks import refuse
 from ada_lightning.core.options import option, use
 from ada_lightning.core.protocols import Reward
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.combined import CombinedReward
+from ada_lightning.rewards.combined import CombinedReward, verdict_of
 from ada_lightning.rewards.extraction import LastNumber
 from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
 from ada_lightning.rewards.verdict_cache import judged_part
@@ -77,11 +77,10 @@ class OverlongReward(CombinedReward):
         Raises:
             ValueError: whoever drew the response did not say how many tokens it has.
         """
-        result = self.reward(prompt, completion)
-        verdict = result if isinstance(result, Verdict) else Verdict(result)
+        number, verdict = verdict_of(self.reward, prompt, completion)
         penalty = self.penalty(completion)
-        components = {**verdict.components, "correct": float(verdict.reward), "overlong": penalty}
-        return Verdict(verdict.reward + penalty, verdict.answer, components)
+        components = {**verdict.components, "correct": float(number), "overlong": penalty}
+        return Verdict(number + penalty, verdict.answer, components)
 
     def penalty(self, completion: Completion) -> float:
         """Return what length costs, from 0 down to ``-factor``."""

@@ -23,8 +23,7 @@ from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.episodes.continuation import Continuation
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
-from ada_lightning.rollout.first_grades import FirstGrades
-from ada_lightning.rollout.grader import Grader, StepwiseGrader
+from ada_lightning.rollout.grader import FirstGrades, Grader, StepwiseGrader
 from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.probe import Probe
 from ada_lightning.rollout.sampling_thread import Sample, SamplingThread
@@ -341,7 +340,6 @@ class RolloutService:
             episodes = OpenEpisodes(
                 timed(self.environment),
                 self._continuation.after,
-                sampling=sampling,
                 max_turns=self.environment.max_turns,
                 seed=settings.seed,
             )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ada_lightning.core.records import Prompt, ResponseGroup
 from ada_lightning.parallel.checkpoint_writer import write_checkpoint
-from ada_lightning.parallel.pieces import whole_weights
+from ada_lightning.parallel.gradients import whole_weights
 from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.parallel.sharding import Sharding, run_inside
 from ada_lightning.run.phase_clock import PhaseClock
@@ -31,7 +31,7 @@ T = TypeVar("T")
 class ReadablePolicy(LightningModule):
     """A model that is sampled from and asked what it thinks; :class:`~.policy.PolicyModule` trains it.
 
-    It is a :class:`~ada_lightning.core.protocols.policy_view.PolicyView`.
+    It is a :class:`~ada_lightning.core.protocols.part.PolicyView`.
 
     Args:
         temperature: of the training rollouts; log-probabilities are those of the tempered distribution.

@@ -12,7 +12,7 @@ from ada_lightning.core.records import ResponseGroup, ResponsePool
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.updates import is_out_of_memory
-from ada_lightning.training.updates.streamed_part import NOT_DIVIDED, StreamedPart
+from ada_lightning.training.updates.sums import NOT_DIVIDED, StreamedPart
 
 Select = Callable[[ResponsePool], ResponseGroup]
 """Selects from a complete pool."""

@@ -35,7 +35,7 @@ import numpy as np
 from hydra.utils import instantiate
 
 from ada_lightning.core.protocols import Advantage, Sampler
-from ada_lightning.core.records import Belief, Completion, Grade, Prompt, ResponseGroup, SamplingSettings
+from ada_lightning.core.records import Belief, Completion, Prompt, ResponseGroup, SamplingSettings, Verdict
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
     HistoryBaselineAdvantage,
@@ -46,10 +46,10 @@ from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.objectives import LinearObjective
 from ada_lightning.methods.published.cgrpo import CGrpoSampler
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.rollout.engines.scripted import POSITIVE_TOKEN, ScriptedEngine, ScriptedGrader
 from research.benchmarks.report import save
 from research.benchmarks.simulation.pass_rates import MIXES
 from research.drive import advantages, collect, composed, scripted_prompts
+from research.scripted import POSITIVE_TOKEN, ScriptedEngine, ScriptedGrader
 
 _BY_TOKENS = ("sampler.by_tokens=true",)
 _TOKEN_DIVISION = (
@@ -183,7 +183,7 @@ class AnsweringGrader(ScriptedGrader):
 
     def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
         """Grade one response."""
-        self._ready.append((ticket, Grade(float(completion.text == str(POSITIVE_TOKEN)), answer=completion.text)))
+        self._ready.append((ticket, Verdict(float(completion.text == str(POSITIVE_TOKEN)), answer=completion.text)))
 
 
 def sampler_of(name: str) -> Sampler:

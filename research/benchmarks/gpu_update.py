@@ -29,7 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
 import torch
 
-from ada_lightning.run.bfloat16 import has_fast_bfloat16
+from ada_lightning.run.machine import has_fast_bfloat16
 from research.benchmarks.memory_plan import GIB, QWEN_1_5B, RESERVE_GIB, Architecture, Setting, plan
 from research.benchmarks.report import save
 from research.benchmarks.update import make_policy, make_variants, pack, random_groups, unloaded_policy, update
@@ -231,9 +231,8 @@ def planned(architecture: Architecture, max_tokens: int, lora_rank: int = 0) -> 
 
 def to_engine(policy: Any) -> dict[str, float]:
     """Return the seconds until all weights stand, in bfloat16, in memory that engines of the machine read."""
-    from ada_lightning.parallel.pieces import whole_weights
-    from ada_lightning.rollout.engines.published_weights import on_cpu
-    from ada_lightning.rollout.engines.shared_weights import SharedWeights
+    from ada_lightning.parallel.gradients import whole_weights
+    from ada_lightning.rollout.engines.published_weights import SharedWeights, on_cpu
 
     memory, seconds = SharedWeights(), []
     for _ in range(2):

@@ -9,8 +9,7 @@ from typing import Any
 
 import yaml
 
-from ada_lightning.run.checkpoints.manifest import FILE as MANIFEST
-from ada_lightning.run.checkpoints.manifest import damage
+from ada_lightning.run.checkpoints import MANIFEST, damage
 from ada_lightning.run.run_dir import RunDir
 
 PARTS_OF_RUN = ("data", "reward", "rollout")

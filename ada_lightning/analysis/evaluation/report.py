@@ -12,7 +12,7 @@ from ada_lightning.analysis.evaluation.comparison import compare
 from ada_lightning.analysis.evaluation.curves import plot_results
 from ada_lightning.analysis.evaluation.results import EvaluationPlan, read_plan, read_results, summarise
 from ada_lightning.analysis.evaluation.tables import comparison_text, powers_of_two, results_text
-from ada_lightning.run.atomic import write_text
+from ada_lightning.run.files import write_text
 
 
 def write_results(folder: Path, plan: EvaluationPlan, about: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -15,8 +15,8 @@ from ada_lightning.analysis.evaluation.tables import results_text
 from ada_lightning.analysis.export.heldout import HeldoutFigures, heldout_figures
 from ada_lightning.analysis.export.source import ExportSource
 from ada_lightning.analysis.report.method import short
-from ada_lightning.run.invocation import start_of
 from ada_lightning.run.run_dir import RunDir
+from ada_lightning.run.terminal import start_of
 
 PICTURES = {
     "curves.png": "Learning curves of the run",

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from ada_lightning.analysis.metrics.episodes import episode_figures
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.step_records import RolloutResult
 
 _USUAL_FAILURES = ("timeout", "crash", "memory")
 

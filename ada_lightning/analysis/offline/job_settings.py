@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ada_lightning.core.records import Prompt
-from ada_lightning.run.atomic import write_text
+from ada_lightning.run.files import write_text
 from ada_lightning.run.flat import flat
 
 _BLOCK_BYTES = 1 << 16

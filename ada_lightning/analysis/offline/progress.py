@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from ada_lightning.rollout.fixed_weights import DrawCounts
-from ada_lightning.run.duration import duration
+from ada_lightning.run.terminal import duration
 
 BAR_INTERVAL_S = 0.2
 """Shortest time between two updates of the bar, so that thousands of events cost nothing."""

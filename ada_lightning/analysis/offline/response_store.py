@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from ada_lightning.analysis.offline.job_settings import JobSettings
 from ada_lightning.rollout.fixed_weights import DrawnPrompt
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import replacing
 from ada_lightning.run.run_dir import make_private
 from ada_lightning.run.run_lock import RunLock
 
@@ -138,12 +138,12 @@ def prompt_text(messages: Sequence[Any]) -> str:
 
 def _rows(drawn: DrawnPrompt) -> Iterator[dict[str, Any]]:
     text = prompt_text(drawn.prompt.messages)
-    for draw in drawn.draws:
+    for sample_index, draw in enumerate(drawn.draws):
         yield {
             "prompt_id": drawn.prompt.prompt_id,
             "position": drawn.position,
             "task": drawn.prompt.task,
-            "sample_index": draw.sample_index,
+            "sample_index": sample_index,
             "reward": draw.grade.reward,
             "failure": draw.grade.failure,
             "answer": draw.grade.answer,

@@ -12,7 +12,7 @@ from ada_lightning.analysis.offline.response_store import ResponseStore
 from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.rollout.fixed_weights import DrawnPrompt, draw
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.run.run_stopped import SamplingStoppedError
+from ada_lightning.run.stopping import SamplingStoppedError
 
 
 class SamplingJob:

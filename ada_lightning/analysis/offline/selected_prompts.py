@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from ada_lightning.analysis.offline.response_store import prompt_text
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.layouts import TEMPLATE_ARGUMENTS
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import replacing
 
 PROMPTS_SCHEMA = pa.schema(
     [

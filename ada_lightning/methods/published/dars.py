@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ada_lightning.core.options import option, preset
-from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.core.stopping.rule import PilotRule
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.pilot import PilotSampler

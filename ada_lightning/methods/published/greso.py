@@ -25,7 +25,8 @@ from typing import Any
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.options import option, use
 from ada_lightning.core.protocols import Curriculum, Recall
-from ada_lightning.core.records import Belief, Prompt, RefillProgress, ResponsePool
+from ada_lightning.core.protocols.sampling import RefillProgress
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 from ada_lightning.methods.recipe import Card, Comparison, Recipe, known

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ada_lightning.core.options import option, use
 from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
-from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.core.stopping.rule import PilotRule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.checked import Check, Checked, at_least
 from ada_lightning.methods.curriculum import DifficultyBand

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ada_lightning.core.options import option
-from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.core.stopping.rule import PilotRule
 from ada_lightning.methods.advantages import LeaveOneOutAdvantage
 from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.recipe import Card, Recipe, known

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ada_lightning.core.protocols import PoolEnd, Sampler
 from ada_lightning.core.records import ResponsePool
-from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.core.stopping.rule import PilotRule
 from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
 

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING
 
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.rollout.engines.engine_environment import engine_environment
 from ada_lightning.rollout.engines.engine_loop import Command, Event
 from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.pool_place import PoolHost, PoolMember, PoolPlace
-from ada_lightning.rollout.engines.published_weights import PublishedWeights, on_cpu
-from ada_lightning.rollout.engines.shared_weights import SharedWeights
-from ada_lightning.run.cores import num_cores
+from ada_lightning.rollout.engines.pool_place import PoolHost, PoolMember, PoolPlace, engine_environment
+from ada_lightning.rollout.engines.published_weights import PublishedWeights, SharedWeights, on_cpu
+from ada_lightning.run.machine import num_cores
 
 if TYPE_CHECKING:
     from torch import Tensor

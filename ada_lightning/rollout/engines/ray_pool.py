@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.rollout.engines.engine_environment import enter_engine_environment
 from ada_lightning.rollout.engines.engine_loop import Command, EngineLoop, Event
 from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.pool_place import PoolHost, PoolMember, PoolPlace
+from ada_lightning.rollout.engines.pool_place import PoolHost, PoolMember, PoolPlace, enter_engine_environment
 from ada_lightning.rollout.engines.published_weights import PublishedWeights, WeightDigest, chunks, on_cpu
 
 if TYPE_CHECKING:

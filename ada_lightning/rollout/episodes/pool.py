@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ada_lightning.core.options import Option, add, option, preset
-from ada_lightning.core.records import Grade
+from ada_lightning.core.records import Verdict
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.episodes import worker
-from ada_lightning.rollout.episodes.messages import failed
+from ada_lightning.rollout.episodes.worker import failed
 
 
 @option(
@@ -84,7 +84,7 @@ class EnvironmentPool(RewardPool):
     def poll(self) -> list[tuple[Hashable, Any]]:
         """Return the replies since the last call; never blocks."""
         answers: list[tuple[Hashable, Any]] = list(super().poll())
-        return [(ticket, failed(found) if isinstance(found, Grade) else found) for ticket, found in answers]
+        return [(ticket, failed(found) if isinstance(found, Verdict) else found) for ticket, found in answers]
 
 
 _CONSTANTS: dict[str, Any] = {"arguments": {}, "probe": None}

@@ -18,7 +18,7 @@ from lightning.pytorch import LightningModule, Trainer
 from ada_lightning.callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import RolloutResult
+    from ada_lightning.core.step_records import RolloutResult
 
 DONE_FILE = "faults_done.jsonl"
 """Name in the run folder: a line for each fault that has happened, written before it does."""

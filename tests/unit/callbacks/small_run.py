@@ -7,7 +7,7 @@ from lightning.pytorch import Callback, LightningDataModule, LightningModule
 
 from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.core.records import KeptResponse, Prompt, ResponseGroup, ResponsePool
-from ada_lightning.core.result import EvaluationResult, RolloutResult, RolloutStats
+from ada_lightning.core.step_records import EvaluationResult, RolloutResult, RolloutStats
 from ada_lightning.run.phase_clock import PhaseClock
 from tests.builders import make_response
 

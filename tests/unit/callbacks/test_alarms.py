@@ -9,7 +9,7 @@ import pytest
 from ada_lightning.callbacks.alarm_bound import AlarmBound
 from ada_lightning.callbacks.alarms import Alarms
 from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 
 
 def make_run(loggers=(), updates_per_rollout=1):

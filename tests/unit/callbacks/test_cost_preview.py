@@ -13,7 +13,7 @@ from ada_lightning.callbacks.cost_preview import (
 )
 from ada_lightning.callbacks.step_costs import StepCosts, trained_tokens
 from ada_lightning.core.records import Prompt
-from ada_lightning.core.result import RolloutResult, RolloutStats
+from ada_lightning.core.step_records import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, HistoryBaselineAdvantage
 from ada_lightning.methods.curriculum import UniformCurriculum

@@ -7,7 +7,7 @@ from lightning.pytorch import LightningDataModule, LightningModule
 
 from ada_lightning.callbacks.evaluation import Evaluation
 from ada_lightning.core.records import SamplingSettings
-from ada_lightning.core.result import RolloutResult, RolloutStats
+from ada_lightning.core.step_records import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.run.phase_clock import PhaseClock

@@ -16,9 +16,9 @@ from ada_lightning.methods.refill import DynamicSampling, NoRefill
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
+from research.scripted import ScriptedEngine
 from tests.unit.methods.curriculum.histories import ids
 from tests.unit.scripted_run import Interrupting, Policy, train
 

@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
 from ada_lightning.callbacks.streaming_checkpoint_io import StreamingCheckpointIO
-from ada_lightning.parallel.pieces import whole_weights
+from ada_lightning.parallel.gradients import whole_weights
 from tests.unit.parallel.small_training import GivenRollouts, make_policy, make_trainer
 
 TOKENIZER = SimpleNamespace(save_pretrained=lambda path: None)

@@ -16,8 +16,8 @@ from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.estimators import ValueNetworkEstimator
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.rollout.service import RolloutService
+from research.scripted import ScriptedEngine, ScriptedGrader
 from tests.unit.parallel.small_training import make_policy, make_trainer
 
 TOKENIZER = SimpleNamespace(

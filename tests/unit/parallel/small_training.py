@@ -11,7 +11,7 @@ from lightning.pytorch import Trainer
 from ada_lightning.callbacks.interrupt_guard import InterruptGuard
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.parallel.pieces import whole, whole_weights
+from ada_lightning.parallel.gradients import whole, whole_weights
 from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy
 from ada_lightning.training.policy import PolicyModule
 from tests.builders import random_group as group_of

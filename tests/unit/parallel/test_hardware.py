@@ -9,7 +9,7 @@ from ada_lightning.config.parallel import check_sweep, parallel_errors
 from ada_lightning.config.setup import Setup
 from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import check_devices, choose_hardware
-from ada_lightning.run.bfloat16 import concrete_dtype, has_fast_bfloat16
+from ada_lightning.run.machine import concrete_dtype, has_fast_bfloat16
 from tests.integration.conftest import ROOT
 
 BY_ITSELF, TWO = Launch("", 1, 1), Launch("torchrun", 2, 1)

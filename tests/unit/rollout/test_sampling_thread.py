@@ -17,10 +17,10 @@ from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import TrainerProcess
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.sampling_thread import SamplingThread, StoppedSamplingError
 from ada_lightning.run.phase_clock import PhaseClock
+from research.scripted import ScriptedEngine
 from tests.builders import InstantGrader, make_prompt
 
 SETTINGS = StepSettings(seed=0)

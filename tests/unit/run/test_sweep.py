@@ -17,7 +17,7 @@ from ada_lightning.config.overrides import sweep_jobs
 from ada_lightning.programs import sweeps, training_run
 from ada_lightning.run import terminal
 from ada_lightning.run.run_dir import RunCompleteError
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.run.sweep import JobError, Sweep, SweepJobError
 
 

@@ -22,9 +22,9 @@ from ada_lightning.analysis.evaluation.arguments import expand_arguments
 from ada_lightning.config.assembly import read_model
 from ada_lightning.config.keys import locate
 from ada_lightning.methods.catalog import entries, named_by
-from ada_lightning.parallel.safe_reader import SafePlanner, SafeReader
+from ada_lightning.parallel.optimizer_state import SafePlanner, SafeReader
 from ada_lightning.parallel.sharding import empty_model
-from ada_lightning.run.checkpoints.manifest import write_manifest
+from ada_lightning.run.checkpoints import write_manifest
 from ada_lightning.run.trust import check_stored
 
 ROOT = Path(__file__).parents[3]

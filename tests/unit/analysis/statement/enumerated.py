@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import numpy as np
 
 from ada_lightning.core.protocols import PoolEnd
-from ada_lightning.core.records import Belief, Grade, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Belief, Outcome, Prompt, ResponseGroup, ResponsePool, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, StepSettings
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.stopping import StoppingRule
 from ada_lightning.methods.published import pruning
 from ada_lightning.methods.sampling import cut, giving_up
@@ -173,10 +173,10 @@ def _looks(pool: ResponsePool) -> object:
 def _outcome(symbol: Symbol, limit: int | None, settings: StepSettings, identity: Sequence[int]) -> Outcome:
     is_cut = limit is not None and symbol.num_tokens > limit
     length, is_truncated = (limit, True) if is_cut else (symbol.num_tokens, symbol.is_truncated)
-    grade = Grade(reward=0.0)
+    grade = Verdict(reward=0.0)
     if settings.asks_grader(is_truncated=is_truncated, is_cut_short=is_cut):
         reward = float(symbol.is_right)
-        grade = Grade(reward, answer="right" if symbol.is_right else "wrong", components={"correct": reward})
+        grade = Verdict(reward, answer="right" if symbol.is_right else "wrong", components={"correct": reward})
     ids = tuple(identity or (0,)) * length
     return Outcome("x", ids, (-0.5,) * length, is_truncated, grade)
 

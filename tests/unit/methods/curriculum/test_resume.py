@@ -16,9 +16,9 @@ from ada_lightning.methods.published.prompt_replay import PromptReplay
 from ada_lightning.methods.published.recycling import RetiredCurriculum
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
+from research.scripted import ScriptedEngine
 from tests.unit.methods.curriculum.histories import ids, prompts
 from tests.unit.scripted_run import Interrupting, Policy, train
 

@@ -1,14 +1,46 @@
-"""How much better than expected a response was."""
+"""Which responses train, and what each of them weighs in the update."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ada_lightning.core.protocols.part import Part, Trait
-from ada_lightning.core.records import ResponseGroup
+from ada_lightning.core.records import KeptResponse, ResponseGroup, ResponsePool
+
+
+class Selection(Part):
+    """Which responses of complete pools train, and with which weight. Define ``select`` or ``select_all``."""
+
+    @property
+    def within(self) -> Selection:
+        """The selection that chooses responses: another one where this only drops whole pools before it."""
+        return self
+
+    def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
+        """Return the kept responses of a pool; an empty tuple drops the prompt."""
+        raise NotImplementedError(f"{type(self).__name__} compares the pools of a step")
+
+    def select_all(self, pools: Sequence[ResponsePool]) -> Sequence[tuple[KeptResponse, ...]]:
+        """Return the kept responses of each pool, in the order of the pools.
+
+        Must be a function of the pools and of what was learned before the step. One that looks at them together has
+        :attr:`Trait.COMPARES_POOLS`.
+        """
+        return [self.select(pool) for pool in pools]
+
+    def takes(self, pool: ResponsePool) -> bool:
+        """Whether a complete pool is looked at at all: a function of the pool, with nothing left to chance.
+
+        A step that is filled up with groups that have a signal does not count on the others.
+        """
+        return True
+
+    def learn(self, metrics: Mapping[str, float]) -> None:
+        """Learn from the figures of a finished step (:attr:`PolicyModule.update_metrics` and those of its rollout)."""
+
 
 LogRatios = Callable[[ResponseGroup], Sequence[float]]
 """Gives, for every kept response of a group, its log-probability under the policy minus that under the initial policy;
@@ -80,3 +112,43 @@ class PassRate:
         Where rewards are not binary, the expected reward in the reward's unit.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method __call__(group)")
+
+
+Values = NDArray[np.float64]
+
+
+class Objective:
+    """A function f of the pass rate p that is to be maximised, with ``f'(p) = sum_j a_j (1-p)^j``, ``a_j >= 0``.
+
+    Objects are compared and hashed by their value (make them frozen dataclasses): tables are cached by objective. An
+    objective with weight near p = 1 has no such series; it overrides :meth:`terms` instead of :meth:`series`, as
+    :class:`~ada_lightning.methods.objectives.LogitObjective` does.
+
+    Source:
+        The objectives of Reinforce-Ada, arXiv:2510.04996v3, section 2.2 and appendix B; the series is ours.
+    """
+
+    def value(self, pass_rate: Values) -> Values:
+        """f(p), elementwise."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method value(pass_rate)")
+
+    def weight(self, pass_rate: Values) -> Values:
+        """f'(p), elementwise: the factor on a prompt's gradient of p."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method weight(pass_rate)")
+
+    def formula(self) -> str:
+        """Return f as a person writes it, for messages."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method formula()")
+
+    def series(self, num_terms: int) -> list[float]:
+        """The coefficients ``a_0 ... a_(num_terms - 1)``."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method series(num_terms), or terms(n_max)")
+
+    def terms(self, n_max: int) -> Mapping[tuple[int, int], float]:
+        """``p q f'(p)`` as coefficients of ``p^i q^j``, by (i, j), all of them positive, up to degree ``n_max``.
+
+        By default ``sum_j a_j p q^(j+1)``. Each (i, j) has ``min(i, j) = 1``: with both classes in every term, a pool
+        without signal gets no weight.
+        """
+        coefficients = self.series(max(0, n_max - 1))
+        return {(1, power + 1): a for power, a in enumerate(coefficients) if a}

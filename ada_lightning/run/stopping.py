@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish that is granted where nothing is half done."""
+"""How a run ends early: errors for people, exit codes, and signals that are followed where nothing is half done."""
 
 from __future__ import annotations
 
@@ -8,6 +8,22 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any
+
+
+class RunStoppedError(RuntimeError):
+    """A run was stopped on purpose. Its text is for people: what was wrong, the numbers, the way out."""
+
+
+class SamplingStoppedError(RuntimeError):
+    """A signal or a full disk ended a sampling job early. The text says how far it is and how it goes on."""
+
+
+# Codes with which a program ends, for schedulers and scripts. 0: finished. 1: an error, or Ctrl-C.
+REQUEUE = 75
+"""SIGTERM or SIGUSR1 stopped the run at a safe point and a checkpoint is there: the same command with ``ckpt=last``
+continues. EX_TEMPFAIL of ``sysexits.h``."""
+STALLED = 76
+"""The engine hung, so the process ended itself; as after a kill, the last checkpoint is there."""
 
 
 class StopSignals:

@@ -1,13 +1,120 @@
-"""The folder of a run's checkpoints: which is the newest good one, and which may go."""
+"""Checkpoints of a run: whole, checked, found again, and deleted by rule. Imports no torch."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ada_lightning.run.checkpoints.manifest import damage
-from ada_lightning.run.checkpoints.retention import Retention
+import xxhash
+
+MANIFEST = "manifest.json"
+"""Name in a checkpoint's folder."""
+_BLOCK_BYTES = 2**22
+
+
+def write_manifest(folder: Path, **facts: Any) -> Path:
+    """List every file below ``folder`` with its size and checksum, and put all of it on the disk.
+
+    The checksum is xxh3_128: against disks and transfers, not against people. It reads at memory speed what has just
+    been written.
+
+    The folder is complete but for this file; ``facts`` stand beside the list, as primitives.
+    """
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            files[str(path.relative_to(folder))] = {"bytes": path.stat().st_size, "xxh3_128": _checksum(path)}
+            _flush(path)
+    manifest = folder / MANIFEST
+    manifest.write_text(json.dumps({**facts, "files": files}, indent=2) + "\n", encoding="utf-8")
+    _flush(manifest)
+    for path in sorted(path for path in (folder, *folder.rglob("*")) if path.is_dir()):
+        _flush(path)
+    return manifest
+
+
+def damage(folder: Path, *, below: str = "") -> str:
+    """Say what is wrong with a checkpoint; an empty text where every file is as it was written.
+
+    One without a manifest is damaged. Only files in the folder ``below`` are read, where one is named.
+    """
+    try:
+        files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        read = {name: expected for name, expected in files.items() if Path(name).is_relative_to(below)}
+        if not read:
+            return f"{MANIFEST} lists no file{f' of {below}' if below else ''}"
+        for name, expected in read.items():
+            if wrong := _wrong_with(folder / name, expected):
+                return f"{name} {wrong}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{MANIFEST} or a file cannot be read ({type(error).__name__}: {error})"
+    return ""
+
+
+def _wrong_with(path: Path, expected: dict[str, Any]) -> str:
+    if not path.is_file():
+        return "is missing"
+    if (size := path.stat().st_size) != expected["bytes"]:
+        return f"has {size} bytes instead of {expected['bytes']}"
+    return "" if _checksum(path) == expected["xxh3_128"] else f"has {size} bytes, but not those that were written"
+
+
+def _checksum(path: Path) -> str:
+    digest = xxhash.xxh3_128()
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """Put a file, or a folder's list of names, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The newest few, and one in every so many steps for good.
+
+    Args:
+        keep_last: newest checkpoints that stay.
+        keep_every: rollout steps; checkpoints at multiples of it stay for good. 0 keeps none of them.
+
+    Raises:
+        ValueError: a number is out of range.
+
+    Example:
+        >>> sorted(Retention(keep_last=2, keep_every=20).kept([10, 20, 30, 40, 50]))
+        [20, 40, 50]
+    """
+
+    keep_last: int
+    keep_every: int
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if self.keep_last < 1 or self.keep_every < 0:
+            raise ValueError(
+                "callbacks.checkpoint needs keep_last >= 1 and keep_every >= 0; "
+                f"got {self.keep_last}, {self.keep_every}"
+            )
+
+    def kept(self, versions: Collection[int], *, updates_per_step: int = 1) -> set[int]:
+        """Return those of the policy versions whose checkpoints stay; a rollout step makes ``updates_per_step``."""
+        newest = set(sorted(versions)[-self.keep_last :])
+        period = self.keep_every * updates_per_step
+        return newest | {version for version in versions if period and version % period == 0}
+
 
 _COMPLETE = re.compile(r"step_(\d+)(?:\.replaced)?")
 _REPLACED = ".replaced"
@@ -110,3 +217,26 @@ class CheckpointStore:
 
 def _replaced(path: Path) -> Path:
     return path.with_name(path.name + _REPLACED)
+
+
+_STATE = "trainer.ckpt"
+"""Name in a checkpoint's folder."""
+
+
+def read_trainer_state(checkpoint: Path) -> dict[str, Any]:
+    """Return what the trainer left in a checkpoint. Tensors have their shapes and no values (torch's meta device).
+
+    Raises:
+        ValueError: the file is missing, cut off, or nothing that torch wrote.
+    """
+    import torch
+
+    file = checkpoint / _STATE
+    try:
+        state = torch.load(file, map_location="meta", mmap=True, weights_only=True)
+    except Exception as error:  # torch, zipfile and pickle each have errors of their own for it
+        reason = str(error).partition("\n")[0].partition(". ")[0]
+        raise ValueError(f"{file} cannot be loaded ({type(error).__name__}: {reason})") from error
+    if not isinstance(state, dict):
+        raise ValueError(f"{file} cannot be loaded: it holds no state of a trainer")
+    return state

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import Completion, Generation, Grade, Prompt, SamplingSettings
+from ada_lightning.core.records import Completion, Outcome, Prompt, SamplingSettings, Verdict
 from ada_lightning.rollout.engines.errors import check_fits
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ScriptedEngine(RolloutEngine):
         self._pass_rates = pass_rates
         self._num_polls = num_polls
         self._generator = random.Random(seed)
-        self._running: dict[str, tuple[int, Generation]] = {}
+        self._running: dict[str, tuple[int, Outcome]] = {}
         self._clock = 0
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
@@ -60,7 +60,8 @@ class ScriptedEngine(RolloutEngine):
         check_fits(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
         generator = self._generator if seed is None else random.Random(seed)
         is_positive = generator.random() < self._pass_rates[prompt_ids[0]]
-        generation = Generation(
+        generation = Outcome(
+            text="",
             request_id=request_id,
             response_ids=(POSITIVE_TOKEN if is_positive else NEGATIVE_TOKEN,),
             sampling_logprobs=(-0.5,),
@@ -68,7 +69,7 @@ class ScriptedEngine(RolloutEngine):
         )
         self._running[request_id] = (self._clock + self._num_polls(generator, is_positive), generation)
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Advance the clock by one and return what is due."""
         self._clock += 1
         due = [request_id for request_id, (at, _) in self._running.items() if at <= self._clock]
@@ -105,18 +106,18 @@ class ScriptedGrader:
     """Grades the scripted engine's responses at once and in this process: ``POSITIVE_TOKEN``, as text, is right."""
 
     def __init__(self) -> None:
-        self._ready: list[tuple[Any, Grade]] = []
+        self._ready: list[tuple[Any, Verdict]] = []
 
     def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
         """Grade one response."""
-        self._ready.append((ticket, Grade(float(completion.text == str(POSITIVE_TOKEN)))))
+        self._ready.append((ticket, Verdict(float(completion.text == str(POSITIVE_TOKEN)))))
 
-    def poll(self) -> list[tuple[Any, Grade]]:
+    def poll(self) -> list[tuple[Any, Verdict]]:
         """Return the verdicts since the last call."""
         ready, self._ready = self._ready, []
         return ready
 
-    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
+    def wait(self, timeout_s: float) -> list[tuple[Any, Verdict]]:
         """Return the verdicts since the last call; there is nothing to wait for."""
         return self.poll()
 

@@ -1,10 +1,28 @@
-"""What grades responses."""
+"""Where prompts come from, and what grades responses to them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
+
+
+class PromptSource(Protocol):
+    """Where prompts come from, with disjoint train and held-out lists fixed by a seed.
+
+    A source may have more: ``check()`` raises ValueError for what can be found wrong without a model; ``reports`` and
+    ``notes`` say what became of its rows (:mod:`ada_lightning.data.report`); ``epoch(prompts)`` repeats usable training
+    prompts as often as an epoch is to show them.
+    """
+
+    def train_prompts(self) -> Sequence[Prompt]:
+        """Prompts to learn from, in a stable order."""
+        ...
+
+    def heldout_prompts(self) -> Sequence[Prompt]:
+        """Prompts to evaluate on; none of them is a training prompt."""
+        ...
 
 
 class Reward(Protocol):
@@ -28,7 +46,7 @@ class Reward(Protocol):
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
         """Grade one response.
 
-        The pool turns an exception into a :class:`Grade` of 0, and leaves the response out where the exception says
+        The pool turns an exception into a :class:`Verdict` of 0, and leaves the response out where the exception says
         that a server or a file failed (``OSError``, ``ConnectionError``, ``TimeoutError``).
 
         Returns:
