@@ -122,9 +122,6 @@ class PolicyModule(ReadablePolicy):
         self.num_memory_retries = 0
         self.update_metrics: dict[str, float] = {}
         """Figures of the last update, keyed ``train/name``; whoever logs steps takes them from here."""
-        self.step_metrics: dict[str, float] = {}
-        """Figures of the last rollout step and of its updates, once they are all done, without any of an earlier step;
-        in the process that rolls out."""
         self._drift = Drift()
 
     def setup(self, stage: str) -> None:
