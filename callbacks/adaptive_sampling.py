@@ -1,6 +1,6 @@
 """Lightning's side of the loop: makes it, starts and stops what it samples with, logs it, and says when it may learn.
 
-What a step is stands in ``rollout/loop.py``.
+Read next: ``rollout/loop.py``, what a step is.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Optimisation is manual. A batch is a varying number of token-budget microbatches whose losses are already divided by
 global counts; automatic optimisation would divide once more by a constant number of accumulation steps.
+
+Batches come from ``rollout/loop.py``. Read next: ``training/losses/clipped.py``, the loss of a token.
 """
 
 from __future__ import annotations
