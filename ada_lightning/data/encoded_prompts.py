@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from lightning.pytorch import LightningDataModule
@@ -10,7 +13,6 @@ from lightning.pytorch import LightningDataModule
 from ada_lightning.core.protocols import PromptSource
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.encoder import PromptEncoder, RefusedPromptError
-from ada_lightning.data.fingerprint import Fingerprint
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.layouts import TEMPLATE_ARGUMENTS
 from ada_lightning.data.only import OnlyPrompts
@@ -18,6 +20,49 @@ from ada_lightning.data.prompts import place_of
 from ada_lightning.data.report import DataReport
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rewards.references import ungradable_prompts
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Checksums of the encoded prompts of a run, in their order: a few bytes, however many prompts there are."""
+
+    num_train: int
+    train: str
+    """Of the ids of the training prompts, which are made of their texts and answers."""
+    heldout: str
+    """The same of the held-out prompts."""
+    tokens: str
+    """Of what the model is shown of both."""
+
+    @classmethod
+    def of(cls, train: Sequence[Prompt], heldout: Sequence[Prompt]) -> Fingerprint:
+        """Return that of some prompts."""
+        tokens = hashlib.sha256()
+        for prompt in (*train, *heldout):
+            tokens.update(array("q", (len(prompt.prompt_ids), *prompt.prompt_ids)).tobytes())
+        return cls(len(train), _of_ids(train), _of_ids(heldout), tokens.hexdigest()[:16])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as a checkpoint keeps it."""
+        return asdict(self)
+
+    def difference(self, earlier: Mapping[str, Any]) -> str:
+        """Return in words how an earlier one differs; nothing where it does not."""
+        found = []
+        if self.train != earlier["train"]:
+            found.append(
+                f"{self.num_train} training prompts, {earlier['num_train']} then; rows were added, removed, changed or "
+                "put in another order"
+            )
+        if self.heldout != earlier["heldout"]:
+            found.append("other held-out prompts, so that evaluations before and after do not compare")
+        if not found and self.tokens != earlier["tokens"]:
+            found.append("the same texts become other tokens, as with another template, or one that prints the date")
+        return "; ".join(found)
+
+
+def _of_ids(prompts: Sequence[Prompt]) -> str:
+    return hashlib.sha256("\n".join(prompt.prompt_id for prompt in prompts).encode()).hexdigest()[:16]
 
 
 class EncodedPrompts(LightningDataModule):

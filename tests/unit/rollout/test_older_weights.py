@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.rollout.async_rollouts import WeightRing
 from ada_lightning.rollout.canary import Canary
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.weight_ring import WeightRing
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", ""])
