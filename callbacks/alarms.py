@@ -9,12 +9,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.stopping import RunStoppedError
 
 from .alarm_bound import AlarmBound
+from .rollout_listener import RolloutListener
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ STEPS_UNTIL_MISSED = 5
 """Rollout steps after which a figure that none of them had is taken for one that never comes."""
 
 
-class Alarms(Callback):
+class Alarms(RolloutListener):
     """Watches figures of each rollout step: a warning, ``alarm/<name>`` = 1 in the metrics, a tag in MLflow.
 
     The alarm ends with the first step in which its figure is in order again. A resumed run goes on counting where the
@@ -53,23 +54,17 @@ class Alarms(Callback):
         if self._texts != in_file:
             self._run_dir.write_json(_FILE, self._texts)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        """Look at the figures once a rollout step's last update is done.
+    def on_step_end(self, trainer: Trainer, pl_module: LightningModule, figures: Mapping[str, float]) -> None:
+        """Look at the figures of a rollout step.
 
         Raises:
             RunStoppedError: an alarm that stops was raised.
         """
-        data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        if batch.update_index != data.updates_per_rollout - 1:
-            return
         policy: Any = pl_module
-        metrics: dict[str, float] = policy.step_metrics  # not trainer.callback_metrics: they keep what a step lacks
-        self._warn_of_missing(metrics)
-        seen = {name: bound for name, bound in self.bounds.items() if bound.metric in metrics}
+        self._warn_of_missing(figures)
+        seen = {name: bound for name, bound in self.bounds.items() if bound.metric in figures}
         raised = {
-            f"alarm/{name}": float(self._note(trainer, name, bound, metrics[bound.metric]))
+            f"alarm/{name}": float(self._note(trainer, name, bound, figures[bound.metric]))
             for name, bound in seen.items()
         }
         for logger in trainer.loggers:
@@ -77,7 +72,7 @@ class Alarms(Callback):
         for name, bound in seen.items():
             if bound.stops and self._num_out[name] >= bound.num_steps:
                 raise RunStoppedError(
-                    f"alarm {name}: {self._text(name, bound, metrics[bound.metric])}. To go on in spite of it: "
+                    f"alarm {name}: {self._text(name, bound, figures[bound.metric])}. To go on in spite of it: "
                     f"callbacks.alarms.bounds.{name}.stops=false"
                 )
 

@@ -108,7 +108,7 @@ class CostPreview(Callback):
         prompts = prompts[: math.ceil(share * len(prompts))]
         step = self.service.sample(
             partial(Step, prompts, sampler=uniform, selection=AllSelection(), step=index),
-            weights=policy.engine_weights,
+            weights=self.service.engine.weights_of(policy),
             policy_version=policy.policy_version,
             stage="preview",
             clock=policy.clock,

@@ -37,7 +37,7 @@ class InterruptGuard(Callback):
         """Take the signals over; before Lightning, which then leaves SIGUSR1 alone under SLURM."""
         assert isinstance(pl_module, PolicyModule)
         self._signals.install()
-        pl_module.interrupt_check = self._signals.check
+        pl_module.interrupt_with(self._signals.check)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Give the signals back."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from ada_lightning.core.protocols import PassRateEstimator
 from ada_lightning.core.records import Belief, Prompt
@@ -32,6 +32,26 @@ class QueuePosition:
     def is_plain(self) -> bool:
         """Whether it follows from the step alone."""
         return self.next_stretch == self.step and not self.waiting
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return it as primitives, prompts by their ids."""
+        prompt_ids = [prompt.prompt_id for prompt in self.waiting]
+        return {"step": self.step, "prompt_ids": prompt_ids, "next_stretch": self.next_stretch}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], *, prompts: Sequence[Prompt]) -> Self:
+        """Restore :meth:`to_plain`, with all training prompts.
+
+        Raises:
+            ValueError: a prompt is not among them.
+        """
+        by_id = {prompt.prompt_id: prompt for prompt in prompts}
+        if missing := [prompt_id for prompt_id in plain["prompt_ids"] if prompt_id not in by_id]:
+            raise ValueError(
+                f"step {plain['step']} of this run has {len(missing)} prompts that are not among the training prompts "
+                f"({missing[0]}, for one); continue with the data of the run or start a new one"
+            )
+        return cls(plain["step"], plain["next_stretch"], tuple(by_id[prompt_id] for prompt_id in plain["prompt_ids"]))
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """One step of sampling as a state machine: what to draw next, what counts, what is kept. It does no I/O of its own.
 
-Whoever drives it generates and grades, in whatever order things finish::
+Whoever drives it (``rollout/driver.py``, with an engine) generates and grades, in whatever order things finish::
 
     while not step.is_complete:
         for request in step.ask(num_free, num_slots): ...    # generate and grade

@@ -1,4 +1,7 @@
-"""One training job from its composed configuration to its end: refused, trained, or stopped with a way on."""
+"""One training job from its composed configuration to its end: refused, trained, or stopped with a way on.
+
+Read next: ``programs/training_run.py``, which makes every part of a run and fits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every part of a training job, made from the configuration and wired."""
+"""Every part of a training job, made from the configuration and handed to Lightning's trainer.
+
+Read next: ``callbacks/adaptive_sampling.py``, Lightning's side of the loop, and ``rollout/loop.py``, what a step is.
+"""
 
 from __future__ import annotations
 

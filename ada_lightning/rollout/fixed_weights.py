@@ -11,8 +11,8 @@ from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.driver import Driver
+from ada_lightning.rollout.engine_supervisor import EngineSupervisor
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.service import RolloutService
 
 
@@ -125,7 +125,7 @@ def check_room(prompts: Sequence[Prompt], sampling: SamplingSettings, max_model_
         )
 
 
-def _steps_in_spite_of_breaks(driver: Driver, engine: KeptEngine) -> Generator[Step, None, None]:
+def _steps_in_spite_of_breaks(driver: Driver, engine: EngineSupervisor) -> Generator[Step, None, None]:
     """Yield steps as they are complete; a broken engine is replaced, and what it owed is drawn again."""
     num_in_a_row = 0
     while True:

@@ -10,7 +10,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ada_lightning.core.records import Prompt, Response, Verdict
+from ada_lightning.core.protocols import Advantage, Trait
+from ada_lightning.core.records import Prompt, Response, ResponseGroup, Verdict
 from ada_lightning.core.step_records import RolloutStats, StepSettings
 from ada_lightning.rewards.hints import equal_rewards
 from ada_lightning.run.stopping import RunStoppedError
@@ -198,4 +199,38 @@ class FirstGrades:
             f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n{detail}\n"
             "A reward returns 0 for a wrong response, and raises only where it cannot grade. Correct it or its "
             "settings (reward.time_limit_s, reward.memory_limit_gb) and start again; docs/rewards.md has the reasons"
+        )
+
+
+class LostAmounts:
+    """Says once that amounts of rewards are lost, where the advantage counts positives.
+
+    Args:
+        advantage: of the run.
+        threshold: a reward above it is a positive.
+    """
+
+    def __init__(self, advantage: Advantage, threshold: float) -> None:
+        self._name, self._threshold = type(advantage).__name__, threshold
+        self._is_silent = Trait.NEEDS_BOTH_CLASSES not in advantage.traits
+
+    def warn(self, groups: Sequence[ResponseGroup]) -> None:
+        """Look at the rewards of a rollout: whether several of them are on one side of the threshold."""
+        if self._is_silent:
+            return
+        threshold = self._threshold
+        rewards = [response.reward for group in groups for response in group.pool.responses]
+        above = {reward for reward in rewards if reward > threshold}
+        if len(above) <= 1 and len(set(rewards) - above) <= 1:
+            return
+        self._is_silent = True
+        num_above = sum(reward > threshold for reward in rewards)
+        nothing = "; nothing can be learned of such a step" if num_above in (0, len(rewards)) else ""
+        warnings.warn(
+            f"{self._name} learns from which rewards are above rollout.positive_threshold = {threshold:g}, not from "
+            f"their amounts: of {len(rewards)} rewards, from {min(rewards):g} to {max(rewards):g}, {num_above} are"
+            f"{nothing}. Set it to what tells right from wrong, or train on the amounts: "
+            "advantage=weighted_leave_one_out selection=stratified sampler=spread",
+            RuntimeWarning,
+            stacklevel=3,
         )

@@ -10,7 +10,8 @@ them when it has loaded that version, and the two must agree to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.engines.errors import guarded
+from ada_lightning.run.stopping import RunStoppedError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,3 +120,50 @@ class Canary:
         first = len(self.token_ids) - self.num_prefixes + 1
         prefixes = [self.token_ids[: first + index] for index in range(self.num_prefixes)]
         return Probe(prefixes, self._sampling, tell)
+
+
+class GapLimits:
+    """Compares how probable engine and trainer found the same tokens, update by update.
+
+    Args:
+        max_logprob_gap: nats per token, mean; a larger one is warned of.
+        stop_logprob_gap: a larger one stops the run; ``inf`` only warns.
+        name: of the figure. Of responses of an older policy ``sync/logprob_gap`` is mostly drift, and
+            ``sync/canary_gap`` tells whether weights arrived.
+
+    Raises:
+        ValueError: a gap is not positive, or the run would stop before it warns.
+    """
+
+    def __init__(self, max_logprob_gap: float, stop_logprob_gap: float, *, name: str) -> None:
+        if not 0 < max_logprob_gap <= stop_logprob_gap:
+            raise ValueError(
+                "callbacks.adaptive_sampling needs 0 < max_logprob_gap <= stop_logprob_gap (.inf: never stop); "
+                f"got {max_logprob_gap}, {stop_logprob_gap}"
+            )
+        self.max_logprob_gap, self.stop_logprob_gap, self._name = max_logprob_gap, stop_logprob_gap, name
+
+    def check(self, figures: Mapping[str, float]) -> None:
+        """Look at the figures of an update, before a checkpoint is written of it.
+
+        Raises:
+            RunStoppedError: engine and trainer differ too much.
+        """
+        gap = figures.get(self._name, 0.0)
+        if gap <= self.max_logprob_gap:
+            return
+        text = (
+            f"the engine's log-probabilities differ from the trainer's by {gap:.3f} nat per token (mean; the largest "
+            f"difference of a token is {figures.get(f'{self._name}_max', gap):.3f})"
+        )
+        if gap > self.stop_logprob_gap:
+            raise RunStoppedError(
+                f"{text}, above callbacks.adaptive_sampling.stop_logprob_gap = {self.stop_logprob_gap}: the weights in "
+                "the engine are not the trainer's, or one of the two computes something else. Compare "
+                "rollout.engine.dtype=float32 trainer.precision=32-true; this update is in no checkpoint"
+            )
+        warnings.warn(
+            f"{text}, above max_logprob_gap = {self.max_logprob_gap}: are the weights in the engine the trainer's?",
+            RuntimeWarning,
+            stacklevel=3,
+        )

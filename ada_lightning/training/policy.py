@@ -2,6 +2,8 @@
 
 Optimisation is manual. A batch is a varying number of token-budget microbatches whose losses are already divided by
 global counts; automatic optimisation would divide once more by a constant number of accumulation steps.
+
+Batches come from ``rollout/loop.py``. Read next: ``training/losses/clipped.py``, the loss of a token.
 """
 
 from __future__ import annotations
@@ -117,9 +119,6 @@ class PolicyModule(ReadablePolicy):
         self.num_memory_retries = 0
         self.update_metrics: dict[str, float] = {}
         """Figures of the last update, keyed ``train/name``; whoever logs steps takes them from here."""
-        self.step_metrics: dict[str, float] = {}
-        """Figures of the last rollout step and of its updates, once they are all done, without any of an earlier step;
-        in the process that rolls out."""
         self._drift = Drift()
 
     def setup(self, stage: str) -> None:

@@ -55,6 +55,29 @@ class Curriculum(Part):
         """What to log of the prompts it has chosen, by name, from what was believed of them."""
         return {}
 
+    def step_figures(self, beliefs: Sequence[Belief]) -> dict[str, float]:
+        """Return the figures of a step for its log, keyed ``curriculum/name``; not to be overridden.
+
+        ``curriculum/mean_belief`` beside ``rollout/reward_first_round`` shows whether what is chosen is what was
+        thought; ``curriculum/share_unseen`` how much of the step explores. :meth:`figures` is added.
+
+        Args:
+            beliefs: of the step's prompts, as they were remembered before the rollout.
+
+        Example:
+            >>> from ada_lightning.methods.curriculum import DifficultyBand
+            >>> beliefs = [Belief(3, 1, is_seen=True), Belief(1, 3)]
+            >>> DifficultyBand().step_figures(beliefs)
+            {'curriculum/mean_belief': 0.5, 'curriculum/share_unseen': 0.5, 'curriculum/share_in_band': 0.5}
+        """
+        total = max(len(beliefs), 1)
+        figures = {
+            "mean_belief": sum(belief.mean for belief in beliefs) / total,
+            "share_unseen": sum(not belief.is_seen for belief in beliefs) / total,
+            **self.figures(beliefs),
+        }
+        return {f"curriculum/{name}": value for name, value in figures.items()}
+
     def observe(self, pools: Sequence[ResponsePool]) -> None:
         """Learn from the pools of a finished rollout step."""
 

@@ -78,7 +78,7 @@ def _measure(
     sampler = UniformSampler(group_size=num_samples)
     step = sampling.service.sample(
         partial(Step, prompts, sampler=sampler, selection=AllSelection(), step=version),
-        weights=policy.engine_weights,
+        weights=sampling.service.engine.weights_of(policy),
         policy_version=version,
         stage="preview",
         clock=policy.clock,

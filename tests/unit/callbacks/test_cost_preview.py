@@ -85,7 +85,9 @@ class Service:
     def __init__(self, *, per_step, per_token, num_slots):
         self.per_step, self.per_token, self.num_slots = per_step, per_token, num_slots
         self.num_rollouts = 0
-        self.engine = SimpleNamespace(opened=lambda: SimpleNamespace(max_num_seqs=num_slots))
+        self.engine = SimpleNamespace(
+            opened=lambda: SimpleNamespace(max_num_seqs=num_slots), weights_of=lambda policy: None
+        )
 
     def sample(self, begin, **others):
         (prompts,), sampler, step = begin.args, begin.keywords["sampler"], begin.keywords["step"]

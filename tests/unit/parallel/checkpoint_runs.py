@@ -22,7 +22,7 @@ ADAM = partial(torch.optim.AdamW, eps=1e-4)  # gradients that are nothing but ro
 
 class Position(Callback):
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        trainer.datamodule.num_updates_done = pl_module.policy_version
+        trainer.datamodule.note_updates_done(pl_module.policy_version)
 
 
 def run_steps(kind, path, run_dir, *, num_steps, resume=False, on_gpu=False, **strategy_options):

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from ada_lightning.core.records import Outcome, SamplingSettings
+from ada_lightning.rollout.async_rollouts import WeightRing
 from ada_lightning.rollout.probe import Canary
-from ada_lightning.rollout.weight_ring import WeightRing
 from research.scripted import ScriptedEngine
 
 

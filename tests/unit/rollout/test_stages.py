@@ -10,6 +10,7 @@ from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.stopping import PilotRule
 from ada_lightning.methods.published.speed import SpeedSampler
 from ada_lightning.methods.sampling import PilotSampler, UniformSampler
+from research.scripted import ScriptedEngine
 from tests import builders
 from tests.builders import InstantGrader
 

@@ -21,10 +21,12 @@ from ada_lightning.run.phase_clock import PhaseClock
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ada_lightning.training.readable_policy import ReadablePolicy
+
 _TURN_WAIT_S = 0.2
 
 
-class KeptEngine:
+class EngineSupervisor:
     """Opened once, given weights once per policy version, replaced when it breaks.
 
     Args:
@@ -158,6 +160,10 @@ class KeptEngine:
             with clock.phase("sync"):
                 guarded(engine.publish, weights(), policy_version)
         guarded(engine.keep, {policy_version, *needed})
+
+    def weights_of(self, policy: ReadablePolicy) -> Callable[[], Iterator[tuple[str, Tensor]]]:
+        """Return what gives a policy's named weights as they are then: all, or the adapters that an engine wants."""
+        return lambda: policy.engine_weights(adapters_only=self.takes_adapters)
 
     def sync(self, policy_version: int, weights: Callable[[], Iterable[tuple[str, Tensor]]], clock: PhaseClock) -> None:
         """Load a version unless it is there."""
