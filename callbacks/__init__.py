@@ -19,6 +19,7 @@ _MODULES = {
     "Budget": "budget",
     "CostPreview": "cost_preview",
     "Curves": "curves",
+    "Dashboard": "tracker",
     "Environment": "environment",
     "Evaluation": "evaluation",
     "InterruptGuard": "interrupt_guard",
