@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.analysis.report.curves import Axis
+from ada_lightning.analysis.report.curves import (
+    HELDOUT,
+    TRAINING,
+    Axis,
+    draw,
+    draw_phases,
+    phase_seconds,
+    points_per_mean,
+)
 from ada_lightning.analysis.report.drawing import Drawing, style
 from ada_lightning.analysis.report.headline import (
     Headline,
@@ -21,8 +29,6 @@ from ada_lightning.analysis.report.headline import (
 )
 from ada_lightning.analysis.report.method import Method, Setting, differences
 from ada_lightning.analysis.report.notes import Note, notes
-from ada_lightning.analysis.report.phases import draw_phases, phase_seconds
-from ada_lightning.analysis.report.plots import HELDOUT, TRAINING, draw, points_per_mean
 from ada_lightning.analysis.report.prompts import draw_prompts
 from ada_lightning.analysis.report.samples import Comparison, compare_samples
 

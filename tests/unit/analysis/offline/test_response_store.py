@@ -9,7 +9,7 @@ import pytest
 
 from ada_lightning.analysis.offline import JobSettings, ResponseStore
 from ada_lightning.analysis.offline import response_store as module
-from ada_lightning.analysis.offline.job_settings import prompts_digest, weights_digest
+from ada_lightning.analysis.offline.response_store import prompts_digest, weights_digest
 from ada_lightning.core.episode import Turn
 from ada_lightning.core.records import Grade
 from ada_lightning.rollout.fixed_weights import Draw, DrawnPrompt
