@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from lightning.pytorch import Trainer
 
-from ada_lightning.callbacks.interrupt_guard import InterruptGuard
+from ada_lightning.callbacks.checkpoint import InterruptGuard
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.pieces import whole, whole_weights
