@@ -1,4 +1,4 @@
-"""The application's Lightning callbacks, one class a file. They may import ``ada_lightning``, never the reverse.
+"""The application's Lightning callbacks. They may import ``ada_lightning``, never the reverse.
 
 Their name is ``ada_lightning.callbacks``, in a checkout, where they stand at its top, as in an installed package.
 """
@@ -14,26 +14,27 @@ from typing import Any
 
 _MODULES = {
     "AdaptiveSampling": "adaptive_sampling",
-    "AlarmBound": "alarm_bound",
+    "AlarmBound": "alarms",
     "Alarms": "alarms",
     "Budget": "budget",
     "CostPreview": "cost_preview",
     "Curves": "curves",
+    "Dashboard": "tracker",
     "Environment": "environment",
     "Evaluation": "evaluation",
-    "InterruptGuard": "interrupt_guard",
+    "InterruptGuard": "checkpoint",
     "MLflowTracking": "mlflow_logger",
     "MetricsCsv": "metrics_csv",
     "ObjectiveStatement": "objective_statement",
     "Progress": "progress",
     "PromptLog": "prompt_log",
-    "ResponseLengths": "response_lengths",
+    "ResponseLengths": "response_log",
     "ResponseLog": "response_log",
     "RolloutCheckpoint": "checkpoint",
     "RolloutListener": "rollout_listener",
     "SamplePage": "sample_page",
     "SamplingPlots": "sampling_plots",
-    "StreamingCheckpointIO": "streaming_checkpoint_io",
+    "StreamingCheckpointIO": "checkpoint",
     "Summary": "summary",
     "TensorBoardTracking": "tensorboard_tracking",
     "Tracker": "tracker",

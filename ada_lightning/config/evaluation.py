@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.analysis.evaluation.arguments import OF_RUN
+from ada_lightning.analysis.evaluation.checkpoint import OF_RUN
 from ada_lightning.config.engine import model_errors
 from ada_lightning.config.environment import environment_errors
 from ada_lightning.config.keys import unknown_keys

@@ -12,7 +12,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.analysis.offline import ResponseStore, SamplingJob
-from ada_lightning.analysis.offline.outcome import OutcomeRule
+from ada_lightning.analysis.offline.preparation import OutcomeRule
 from ada_lightning.analysis.offline.preparation import prepare as select
 from ada_lightning.config.assembly import assemble, read_data
 from ada_lightning.data.formats import warn_of_other_end

@@ -17,10 +17,10 @@ from lightning.pytorch import Trainer, seed_everything
 from lightning.pytorch.callbacks import LambdaCallback
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.callbacks.checkpoint import InterruptGuard
 from ada_lightning.callbacks.cost_preview import PreviewDone
 from ada_lightning.callbacks.environment import check_same_environment
 from ada_lightning.callbacks.evaluation import Evaluation
-from ada_lightning.callbacks.interrupt_guard import InterruptGuard
 from ada_lightning.config.assembly import ServedModel, make_parts, read_data, read_model
 from ada_lightning.config.check import COMPLETED
 from ada_lightning.core.method import Method

@@ -106,10 +106,10 @@ class FaultInjector(RolloutListener):
                 os.kill(os.getpid(), signal.SIGKILL)
             return target
 
-        def broken_log(run: Any, points: Any) -> None:
+        def broken_log(run: Any, rows: Any) -> None:
             if self._take("tracking_down"):
                 raise ConnectionError("injected: the tracking store is down")
-            log_metrics(run, points)
+            log_metrics(run, rows)
 
         RolloutCheckpoint.save, MlflowRun.log_metrics = broken_save, broken_log  # type: ignore[method-assign]
 

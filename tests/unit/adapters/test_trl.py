@@ -28,7 +28,7 @@ from trl.rewards import accuracy_reward
 
 from ada_lightning.adapters import tested
 from ada_lightning.adapters.pools import Row
-from ada_lightning.adapters.trl import AdaRollouts, arguments, installed, sampling
+from ada_lightning.adapters.trl import AdaRollouts, arguments, check_installed, sampling
 from ada_lightning.adapters.trl.grading import Grading
 from ada_lightning.adapters.trl.rows import Drawn, Rows
 from ada_lightning.config.problems import ConfigError
@@ -677,18 +677,18 @@ def test_engine_logprobs_reach_trl_and_fillers_have_one():
 def test_another_version_is_refused_in_one_line(monkeypatch, found):
     monkeypatch.setattr(tested, "version", lambda name: found)
     with pytest.raises(ImportError, match=r"tested with trl>=1.16,<1.17, and") as caught:
-        installed.check_installed()
+        check_installed()
     assert "\n" not in str(caught.value)
 
 
 def test_no_trl_and_a_name_that_is_gone_are_refused_in_one_line(monkeypatch):
     monkeypatch.delattr(GRPOTrainer, "_tokenize_prompts")
     with pytest.raises(ImportError, match=r"has no GRPOTrainer\._tokenize_prompts"):
-        installed.check_installed()
+        check_installed()
 
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(tested, "version", missing)
     with pytest.raises(ImportError, match=r"pip install -e '\.\[trl\]'"):
-        installed.check_installed()
+        check_installed()

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ada_lightning.callbacks.alarm_bound import AlarmBound
-from ada_lightning.callbacks.alarms import Alarms
+from ada_lightning.callbacks.alarms import AlarmBound, Alarms
 from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
 from ada_lightning.run.stopping import RunStoppedError
 

@@ -6,12 +6,13 @@ import pytest
 
 from ada_lightning.callbacks.cost_preview import (
     CostPreview,
+    StepCosts,
     computes_all_groups,
     expected_prompts,
     tallies,
+    trained_tokens,
     update_passes,
 )
-from ada_lightning.callbacks.step_costs import StepCosts, trained_tokens
 from ada_lightning.core.records import Prompt
 from ada_lightning.core.step_records import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule

@@ -10,8 +10,7 @@ import torch
 from lightning.pytorch import Callback
 from safetensors import safe_open
 
-from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
-from ada_lightning.callbacks.streaming_checkpoint_io import StreamingCheckpointIO
+from ada_lightning.callbacks.checkpoint import RolloutCheckpoint, StreamingCheckpointIO
 from ada_lightning.parallel.gradients import whole_weights
 from tests.unit.parallel.small_training import GivenRollouts, make_policy, make_trainer
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import torch
 from lightning.pytorch import Trainer
 
-from ada_lightning.callbacks.interrupt_guard import InterruptGuard
+from ada_lightning.callbacks.checkpoint import InterruptGuard
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.gradients import whole, whole_weights

@@ -18,7 +18,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 import yaml
 
-from ada_lightning.analysis.evaluation.arguments import expand_arguments
+from ada_lightning.analysis.evaluation.checkpoint import expand_arguments
 from ada_lightning.config.assembly import read_model
 from ada_lightning.config.keys import locate
 from ada_lightning.methods.catalog import entries, named_by

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 
-from ada_lightning.analysis.evaluation.arguments import expand_arguments
+from ada_lightning.analysis.evaluation.checkpoint import expand_arguments
 from ada_lightning.analysis.evaluation.report import flat_figures
 from ada_lightning.config.check import override_errors
 from ada_lightning.programs import evaluate as program

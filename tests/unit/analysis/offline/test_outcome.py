@@ -4,7 +4,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from ada_lightning.analysis.offline.outcome import OutcomeRule, history_of
+from ada_lightning.analysis.offline.preparation import OutcomeRule, history_of
 from ada_lightning.analysis.offline.response_store import SCHEMA
 from ada_lightning.core.records import Outcome, Verdict
 from ada_lightning.core.step import Step

@@ -9,9 +9,7 @@ import pytest
 
 from ada_lightning.analysis.offline import ResponseStore
 from ada_lightning.analysis.offline.band import PassRateBand
-from ada_lightning.analysis.offline.histogram import bins, histogram_lines
-from ada_lightning.analysis.offline.outcome import OutcomeRule
-from ada_lightning.analysis.offline.preparation import prepare
+from ada_lightning.analysis.offline.preparation import OutcomeRule, bins, histogram_lines, prepare
 from ada_lightning.core.records import Outcome, Verdict
 from ada_lightning.data.only import OnlyPrompts
 from ada_lightning.data.reasoning_gym import ReasoningGymSource

@@ -9,7 +9,7 @@ import pytest
 
 from ada_lightning.analysis.offline import JobSettings, ResponseStore
 from ada_lightning.analysis.offline import response_store as module
-from ada_lightning.analysis.offline.job_settings import prompts_digest, weights_digest
+from ada_lightning.analysis.offline.response_store import prompts_digest, weights_digest
 from ada_lightning.core.episode import Episode, Turn
 from ada_lightning.core.records import Outcome, Verdict
 from ada_lightning.rollout.fixed_weights import DrawnPrompt

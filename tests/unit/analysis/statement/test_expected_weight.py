@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.analysis.statement.expected_weight import expected_weights
+from ada_lightning.analysis.statement.inexact import expected_weights
 from ada_lightning.core.stopping import FixedRule, QuotaRule
 from ada_lightning.methods.advantages import ExactAdvantage, GroupNormalizedAdvantage, PoolMeanAdvantage
 from ada_lightning.methods.objectives import LinearObjective, LogObjective, PowerObjective

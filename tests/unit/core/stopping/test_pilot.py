@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.analysis.statement.expected_weight import expected_weights
+from ada_lightning.analysis.statement.inexact import expected_weights
 from ada_lightning.core.stopping import CappedRule, FixedRule, PilotRule
 from ada_lightning.core.stopping.paths import end_probability, ends, reach, unbiased_table
 from ada_lightning.methods.advantages import ExactAdvantage

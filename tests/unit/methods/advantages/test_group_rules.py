@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ada_lightning.analysis.statement.expected_weight import expected_weights
+from ada_lightning.analysis.statement.inexact import expected_weights
 from ada_lightning.core.records import Belief, KeptResponse, ResponseGroup
 from ada_lightning.core.stopping import FixedRule, QuotaRule
 from ada_lightning.methods.advantages import (
