@@ -7,8 +7,10 @@ does some work that nobody asks for. What is kept is pickled: reading that is ma
 from __future__ import annotations
 
 import pickle
+from functools import lru_cache
 from pathlib import Path
 
+import omegaconf.base
 from hydra._internal import defaults_list
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import OmegaConf
@@ -20,6 +22,7 @@ def compose_once():
     """From now on; returns what ends it."""
     loader = ConfigLoaderImpl
     changes = [
+        (omegaconf.base, "parse", lru_cache(4096)(omegaconf.base.parse)),  # of interpolations, which makes trees
         (OmegaConf, "load", staticmethod(_parse_once(OmegaConf.load))),
         (defaults_list, "_create_interpolation_map", _where_asked(defaults_list._create_interpolation_map)),
         (loader, "load_configuration", _load_once(loader.load_configuration)),
