@@ -1,7 +1,7 @@
-"""In a process, the project's configuration is composed once for the same command, and what commands share is done once.
+"""In a process, the project's configuration is composed once for each command, and so is what they share.
 
-Hydra takes a tenth of a second to compose it. It parses forty small files with PyYAML, which is Python, merges them, and
-does some work that nobody asks for. What is kept is pickled: reading that is many times as fast as a deep copy.
+Hydra takes a tenth of a second to compose it. It parses forty small files with PyYAML, which is Python, and merges
+them. What is kept is pickled: reading that is many times as fast as a deep copy.
 """
 
 from __future__ import annotations
