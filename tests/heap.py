@@ -1,7 +1,7 @@
 """What is imported is left out of garbage collection, as vLLM leaves it out of its own serving.
 
 In a process that has imported vLLM, Lightning and MLflow each collection goes through all that these made: a quarter of
-the time of most tests. Collections are rarer, too.
+the time of most tests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ def settle_imports():
         gc.collect()
         _freeze()
         gc.freeze = gc.unfreeze = _leave_as_it_is
-        gc.set_threshold(10_000)
         _num_settled = len(sys.modules)
 
 
