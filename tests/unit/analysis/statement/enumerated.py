@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -94,17 +95,16 @@ class Chance:
 
     def module(self) -> SimpleNamespace:
         """Stand in for the module ``random``."""
-        chance = self
+        return SimpleNamespace(Random=partial(_Scripted, self))
 
-        class Scripted:
-            def __init__(self, key: str) -> None:
-                self._key, self._asked = key, 0
 
-            def random(self) -> _Uniform:
-                self._asked += 1
-                return _Uniform(chance, (self._key, self._asked))
+class _Scripted:
+    def __init__(self, chance: Chance, key: str) -> None:
+        self._chance, self._key, self._asked = chance, key, 0
 
-        return SimpleNamespace(Random=Scripted)
+    def random(self) -> _Uniform:
+        self._asked += 1
+        return _Uniform(self._chance, (self._key, self._asked))
 
 
 class _Uniform:

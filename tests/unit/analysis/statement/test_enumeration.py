@@ -49,6 +49,7 @@ from ada_lightning.training.losses import (
 )
 from tests.unit.analysis.statement.enumerated import End, Symbol, ends, probabilities, scores, weights
 
+pytestmark = pytest.mark.xdist_group(__name__)  # what is sampled is enumerated once
 SAMPLERS = {
     "uniform": "group_size=4",
     "first_visit": "group_size=4 num_first=5",
