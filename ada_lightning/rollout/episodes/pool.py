@@ -87,7 +87,7 @@ class EnvironmentPool(RewardPool):
         return [(ticket, failed(found) if isinstance(found, Grade) else found) for ticket, found in answers]
 
 
-_CONSTANTS = {"arguments": {}, "probe": None}
+_CONSTANTS: dict[str, Any] = {"arguments": {}, "probe": None}
 """Of the environment itself; turns by which seeds are tested at start, None: one that suits a game of numbers."""
 
 
