@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from ada_lightning.core.options import option, target_of, use
+from ada_lightning.core.options import Use, option, target_of, use
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastQuantity, way_out
 from ada_lightning.rewards.latex.clock import read_time
@@ -94,7 +94,7 @@ def _constant(quantity: Quantity) -> Fraction | None:
     "numeric",
     below="reward",
     defaults=["_pool"],
-    extraction=use(FirstOf, extractions=[{"_target_": target_of(LastBoxed)}, use(LastQuantity)]),
+    extraction=Use(FirstOf, {"extractions": [{"_target_": target_of(LastBoxed)}, use(LastQuantity)]}),
     relative_tolerance=0.01,
 )
 class NumericReward:
