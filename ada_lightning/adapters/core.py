@@ -241,7 +241,7 @@ class Core:
         self._pools = None
 
     def statement(self, adapter: str = "own loop: sum of advantage * log-probability / denominator") -> str:
-        """Say what the update follows, and what bends it, if the loop is what ``adapter`` says. Imports torch.
+        """Say what the update follows, with every caveat, if the loop is what ``adapter`` says. Imports torch.
 
         Args:
             adapter: what becomes of the rows; stands in the first line.

@@ -27,11 +27,11 @@ from ada_lightning.config.problems import (
     missing_values,
 )
 from ada_lightning.config.refill import overlong_errors
-from ada_lightning.config.setup import Rule, Setup
 from ada_lightning.config.staleness import staleness_errors
 from ada_lightning.config.streaming import streaming_errors
 from ada_lightning.config.update import gradient_norm_errors, mask_errors, target_errors
 from ada_lightning.config.values import value_errors
+from ada_lightning.config.view import ConfigView, Rule
 from ada_lightning.run.run_dir import name_problem
 
 __all__ = ["ConfigError", "check_config", "override_errors"]
@@ -73,7 +73,7 @@ def check_config(cfg: DictConfig) -> None:
     Raises:
         ConfigError: one or more problems.
     """
-    run = Setup(cfg)
+    run = ConfigView(cfg)
     of_wrong_type, wrong_keys, problems = _value_errors(run)
     problems += _light_errors(run, wrong_keys)
     for key, completed in COMPLETED.items():
@@ -91,7 +91,7 @@ def check_config(cfg: DictConfig) -> None:
     warn_of_settings(run)
 
 
-def part_problems(run: Setup, components: Collection[str]) -> list[str]:
+def part_problems(run: ConfigView, components: Collection[str]) -> list[str]:
     """Find what can be wrong with the parts that every program has: keys, missing values, constructors, lengths.
 
     The constructors of ``components`` check their arguments and do nothing else.
@@ -106,7 +106,7 @@ def part_problems(run: Setup, components: Collection[str]) -> list[str]:
     )
 
 
-def _value_errors(run: Setup) -> tuple[Collection[str], Collection[str], list[str]]:
+def _value_errors(run: ConfigView) -> tuple[Collection[str], Collection[str], list[str]]:
     """Keys with a value of a wrong kind, keys with anything wrong by itself, and the messages about them."""
     of_wrong_type = value_errors(run)
     by_key = unknown_keys(run.plain) | missing_values(run) | of_wrong_type
@@ -117,7 +117,7 @@ def _is_above(key: str, wrong_keys: Collection[str]) -> bool:
     return any(wrong.startswith(f"{key}.") for wrong in wrong_keys)
 
 
-def _light_errors(run: Setup, wrong_keys: Collection[str]) -> list[str]:
+def _light_errors(run: ConfigView, wrong_keys: Collection[str]) -> list[str]:
     """Try every light component whose keys, and whose references, are in order."""
     wrong = {key for key in LIGHT_COMPONENTS if _is_above(key, wrong_keys)}
     problems = []
@@ -128,7 +128,7 @@ def _light_errors(run: Setup, wrong_keys: Collection[str]) -> list[str]:
     return problems
 
 
-def _callback_errors(run: Setup, wrong_keys: Collection[str]) -> Iterator[str]:
+def _callback_errors(run: ConfigView, wrong_keys: Collection[str]) -> Iterator[str]:
     """Try every callback and logger of this project that comes complete out of the configuration."""
     for key in (f"{group}.{name}" for group in ("callbacks", "logger") for name in run.names(group)):
         is_own = str(run.value(f"{key}._target_")).startswith(OWN_PACKAGES)
@@ -136,7 +136,7 @@ def _callback_errors(run: Setup, wrong_keys: Collection[str]) -> Iterator[str]:
             yield from run.errors(key)
 
 
-def _optimizer_errors(run: Setup) -> list[str]:
+def _optimizer_errors(run: ConfigView) -> list[str]:
     """Try the optimiser on one parameter: it checks its settings when it is completed with some."""
     node = run.value("optimizer")
     if not isinstance(node, DictConfig) or "_target_" not in node:
@@ -150,7 +150,7 @@ def _optimizer_errors(run: Setup) -> list[str]:
     return []
 
 
-def _length_errors(run: Setup) -> Iterator[str]:
+def _length_errors(run: ConfigView) -> Iterator[str]:
     limit_key = "rollout.max_model_tokens"
     limit, prompt = run.number(limit_key), run.number("data.max_prompt_tokens")
     if limit is None or prompt is None:
@@ -164,7 +164,7 @@ def _length_errors(run: Setup) -> Iterator[str]:
             )
 
 
-def _size_errors(run: Setup) -> Iterator[str]:
+def _size_errors(run: ConfigView) -> Iterator[str]:
     """Said by the data itself, where the rest of it is in order."""
     prompts, minibatches = run.number("data.prompts_per_step"), run.number("data.num_minibatches")
     is_said = any("data.num_minibatches" in message for message in run.errors("data", COMPLETED["data"]))
@@ -175,11 +175,11 @@ def _size_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def _idle_errors(run: Setup) -> Iterator[str]:
+def _idle_errors(run: ConfigView) -> Iterator[str]:
     return (f"{key} {reason}" for key, reason in WITHOUT_EFFECT.items() if run.value(key) is not None)
 
 
-def _training_errors(run: Setup) -> Iterator[str]:
+def _training_errors(run: ConfigView) -> Iterator[str]:
     precision = run.value("trainer.precision")
     if precision is not None and precision not in PRECISIONS:
         yield (
@@ -201,7 +201,7 @@ def _training_errors(run: Setup) -> Iterator[str]:
         yield f"selection.group_size = {kept} exceeds sampler.n_max = {drawn}: no pool could fill a group"
 
 
-def _resume_errors(run: Setup) -> Iterator[str]:
+def _resume_errors(run: ConfigView) -> Iterator[str]:
     if problem := name_problem(str(run.value("run_name"))):
         yield problem
     checkpoint = run.value("ckpt")

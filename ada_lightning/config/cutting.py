@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.core.protocols import Curriculum, Trait
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHistoryAdvantage
 from ada_lightning.methods.refill import NoRefill
 from ada_lightning.methods.selection import AllSelection, ThinnedSelection
 
 
-def cutting_errors(run: Setup) -> Iterator[str]:
+def cutting_errors(run: ConfigView) -> Iterator[str]:
     """Yield one message per problem; none without such a sampler."""
     if run.has("sampler", Trait.CUTS_RESPONSES):
         own = f"sampler: {run.name('sampler')}"
@@ -20,7 +20,7 @@ def cutting_errors(run: Setup) -> Iterator[str]:
         yield from _length_errors(run, own)
 
 
-def _method_errors(run: Setup, own: str) -> Iterator[str]:
+def _method_errors(run: ConfigView, own: str) -> Iterator[str]:
     """What looks at a prompt's group sees a part of it."""
     if not run.is_a("advantage", HistoryBaselineAdvantage, RoundedHistoryAdvantage):
         yield (
@@ -39,7 +39,7 @@ def _method_errors(run: Setup, own: str) -> Iterator[str]:
         )
 
 
-def _update_errors(run: Setup, own: str) -> Iterator[str]:
+def _update_errors(run: ConfigView, own: str) -> Iterator[str]:
     """The weights are those of advantages, in a sum that is linear in them."""
     from ada_lightning.training.losses import ConstantReduction  # loads torch
     from ada_lightning.training.token_masks import CapoMask
@@ -62,7 +62,7 @@ def _update_errors(run: Setup, own: str) -> Iterator[str]:
             )
 
 
-def _length_errors(run: Setup, own: str) -> Iterator[str]:
+def _length_errors(run: ConfigView, own: str) -> Iterator[str]:
     at, limit = run.number("sampler.num_tokens"), run.number("rollout.sampling.max_new_tokens")
     if at is not None and limit is not None and at >= limit:
         yield (

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.parallel import hardware
 from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.process_pool import ProcessPool
@@ -24,7 +24,7 @@ _ROPE_WITHOUT_FACTOR = ("default", "llama3", "longrope", "su", "yarn")
 _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 
-def rollout_errors(run: Setup) -> Iterator[str]:
+def rollout_errors(run: ConfigView) -> Iterator[str]:
     """Compare ``rollout.engine``, ``rollout.host``, ``rollout.reproducible`` and ``trainer``, which may be missing."""
     yield from _transfer_errors(run)
     is_elsewhere = run.kind("rollout.host") is not object and not run.is_a("rollout.host", TrainerProcess)
@@ -55,7 +55,7 @@ def rollout_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def _transfer_errors(run: Setup) -> Iterator[str]:
+def _transfer_errors(run: ConfigView) -> Iterator[str]:
     transfer, host = run.kind("rollout.engine.weight_transfer"), run.kind("rollout.host")
     if transfer is Adapter and not run.is_a("parameters", LoraParameters):
         yield (
@@ -101,7 +101,7 @@ def _transfer_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def model_errors(run: Setup) -> Iterator[str]:
+def model_errors(run: ConfigView) -> Iterator[str]:
     """Compare ``rollout`` with the ``config.json`` of ``model``, and with this machine; ``trainer`` may be missing."""
     yield from _machine_errors(run)
     try:
@@ -113,7 +113,7 @@ def model_errors(run: Setup) -> Iterator[str]:
         yield from _shape_errors(run, description)
 
 
-def _length_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
+def _length_errors(run: ConfigView, description: Mapping[str, Any]) -> Iterator[str]:
     key, longest = "rollout.max_model_tokens", description.get("max_position_embeddings")
     rope = description.get("rope_parameters") or description.get("rope_scaling") or {}
     kind = rope.get("rope_type", rope.get("type", "default"))
@@ -125,7 +125,7 @@ def _length_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _shape_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
+def _shape_errors(run: ConfigView, description: Mapping[str, Any]) -> Iterator[str]:
     heads, spread = description.get("num_attention_heads"), run.number("rollout.engine.tensor_parallel_size")
     if isinstance(heads, int) and isinstance(spread, int) and spread > 0 and heads % spread:
         yield (
@@ -170,7 +170,7 @@ def _gib_per_token(description: Mapping[str, Any], dtype: str) -> float:
     return 2 * layers * groups * head * _BYTES.get(dtype, 0) / 2**30
 
 
-def _machine_errors(run: Setup) -> Iterator[str]:
+def _machine_errors(run: ConfigView) -> Iterator[str]:
     """An engine on this machine: a trainer on a GPU has a check of its own, and Ray's engines are elsewhere."""
     if run.kind("rollout.host") is RayPool:
         return

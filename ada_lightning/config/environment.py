@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.data.episode_tasks import CalculatorTasks, GuessTasks
 from ada_lightning.data.formats import PlainFormat
 from ada_lightning.rewards.overlong import OverlongReward
@@ -13,7 +13,7 @@ _TASKS = {"calculator": CalculatorTasks, "guess": GuessTasks}
 """Sources whose prompts go with an environment that comes along, by its name."""
 
 
-def environment_errors(run: Setup) -> Iterator[str]:
+def environment_errors(run: ConfigView) -> Iterator[str]:
     """Compare ``environment`` with the format of prompts and with what they ask for."""
     key = "environment" if run.kind("environment") is not object else "rollout.environment"
     if run.kind(key) is object:
@@ -39,7 +39,7 @@ def environment_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def _overlong_errors(run: Setup, key: str, turns: float, answer: float) -> Iterator[str]:
+def _overlong_errors(run: ConfigView, key: str, turns: float, answer: float) -> Iterator[str]:
     """A penalty by the tokens of a response counts those of all turns."""
     if turns > 1 and run.is_a("reward.reward", OverlongReward) and run.number("reward.reward.max_tokens") == answer:
         yield (
@@ -49,7 +49,7 @@ def _overlong_errors(run: Setup, key: str, turns: float, answer: float) -> Itera
         )
 
 
-def _tasks_without_environment(run: Setup) -> Iterator[str]:
+def _tasks_without_environment(run: ConfigView) -> Iterator[str]:
     for name, tasks in _TASKS.items():
         if run.is_a("data.source", tasks):
             yield (

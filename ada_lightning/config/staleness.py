@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ada_lightning.analysis.statement.staleness import has_trust_region
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.core.protocols import Refill, Sampler
 from ada_lightning.rollout.engines.weight_transfer import Reload
 from ada_lightning.training.losses import PolicyLoss
@@ -13,7 +13,7 @@ from ada_lightning.training.losses import PolicyLoss
 _KEY = "rollout.max_staleness"
 
 
-def staleness_errors(run: Setup) -> Iterator[str]:
+def staleness_errors(run: ConfigView) -> Iterator[str]:
     """Yield one message per problem; none without a lag. Parts that cannot be made are reported by themselves."""
     k = run.number(_KEY)
     if not k:
@@ -42,7 +42,7 @@ def staleness_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def _place_errors(run: Setup, own: str) -> Iterator[str]:
+def _place_errors(run: ConfigView, own: str) -> Iterator[str]:
     """One process trains, holds the older policies, and gives an engine the one whose turn it is."""
     transfer = run.kind("rollout.engine.weight_transfer")
     if transfer is not object and not issubclass(transfer, Reload):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.core.protocols import Advantage, Refill, Sampler, Trait
 from ada_lightning.training.losses import PolicyLoss
 from ada_lightning.training.token_masks import TokenMask
@@ -12,14 +12,14 @@ from ada_lightning.training.token_masks import TokenMask
 _KEY = "rollout.stream_gradients"
 
 
-def streaming_errors(run: Setup) -> Iterator[str]:
+def streaming_errors(run: ConfigView) -> Iterator[str]:
     """Yield one message for each part that needs the whole rollout first. Where the engine lives, the service says."""
     if run.value(_KEY) is True:
         for reason, way_out in (*_of_the_method(run), *_of_the_update(run)):
             yield f"{_KEY}: {reason}; use {_KEY}=false or {way_out}"
 
 
-def _of_the_method(run: Setup) -> Iterator[tuple[str, str]]:
+def _of_the_method(run: ConfigView) -> Iterator[tuple[str, str]]:
     """Yield what is wrong and the way out."""
     advantage, sampler, refill = run.kind("advantage"), run.kind("sampler"), run.part("refill")
     if issubclass(advantage, Advantage):
@@ -38,7 +38,7 @@ def _of_the_method(run: Setup) -> Iterator[tuple[str, str]]:
         yield f"{sampler.__name__} reads the policy while it computes gradients", "another sampler"
 
 
-def _of_the_update(run: Setup) -> Iterator[tuple[str, str]]:
+def _of_the_update(run: ConfigView) -> Iterator[tuple[str, str]]:
     """Yield what is wrong and the way out."""
     updates = {name: run.number(f"data.{name}") for name in ("num_minibatches", "epochs_per_rollout")}
     if any(number not in (None, 1) for number in updates.values()):

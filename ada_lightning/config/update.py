@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch.optim import Adam, AdamW
 
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
     PoolMeanAdvantage,
@@ -19,7 +19,7 @@ from ada_lightning.training.models.lora import LoraParameters
 from ada_lightning.training.token_masks import JackpotMask, TokenMask
 
 
-def mask_errors(run: Setup) -> Iterator[str]:
+def mask_errors(run: ConfigView) -> Iterator[str]:
     """Try each token mask, then what it needs of loss, parameters and optimiser."""
     for key in (f"token_masks.{name}" for name in run.names("token_masks")):
         if found := run.errors(key):
@@ -56,7 +56,7 @@ def _without_token_weight(loss: PolicyLoss) -> str:
     return ""
 
 
-def gradient_norm_errors(run: Setup) -> Iterator[str]:
+def gradient_norm_errors(run: ConfigView) -> Iterator[str]:
     """A norm over parameters that are frozen is none."""
     if run.is_a("sampler.gradient_norm", EmbedTokensNorm) and run.is_a("parameters", LoraParameters):
         yield (
@@ -65,7 +65,7 @@ def gradient_norm_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def target_errors(run: Setup) -> Iterator[str]:
+def target_errors(run: ConfigView) -> Iterator[str]:
     """FlowRL takes the advantage for a reward; one that carries weights of its own is none."""
     advantage = run.part("advantage")
     is_weighted = isinstance(advantage, ExactAdvantage | StratifiedAdvantage | WeightedLeaveOneOutAdvantage)

@@ -117,7 +117,7 @@ class DynamicSampling(Checked, Refill):
             return any(value > 0 for value in self._values(pool.responses))
         return super().is_correct(pool)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return (
             "refill: the mean is over groups with a signal alone: the same expected direction, longer by the inverse "

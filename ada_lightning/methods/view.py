@@ -1,6 +1,6 @@
 """What rules are asked about: the values, classes and parts of a method, each by its dotted key.
 
-There are two: of a composed configuration (``config/setup.py``), and of a method in Python (:class:`PlainView`), which
+There are two: of a composed configuration (``config/view.py``), and of a method in Python (:class:`PlainView`), which
 needs neither Hydra nor OmegaConf.
 """
 

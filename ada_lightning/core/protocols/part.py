@@ -57,7 +57,7 @@ class Part:
 
     traits: frozenset[Trait] = frozenset()
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Return one line on what it does to the run's objective; empty where it does nothing."""
         return ""
 

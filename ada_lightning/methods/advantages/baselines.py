@@ -270,7 +270,7 @@ class BatchWhitenedAdvantage(Advantage):
         rows = self.advantage.assign(groups)
         return whitened_groups(groups, rows, by_tokens=self.by_tokens, epsilon=_WHITENING_EPSILON)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """What whitening does to the update of the group's rule."""
         over = "tokens" if self.by_tokens else "kept responses"
         return (

@@ -108,7 +108,7 @@ class RankedCurriculum(Checked, Curriculum, ABC):
         random.Random(f"{seed}/mix/{step}").shuffle(chosen)
         return [prompts[position] for position in chosen]
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """What is preferred, and within which bounds."""
         return (
             f"curriculum: {self._preference()}; a prompt counts by how often it is chosen, between "

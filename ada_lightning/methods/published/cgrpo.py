@@ -164,7 +164,7 @@ class CGrpoSampler(Checked, Sampler):
         self._scores = tuple(tuple(map(float, row)) for row in state.get("scores", ()))
         self._steps_left = int(state.get("steps_left", 0))
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the pool."""
         return (
             "sampler: a prompt stops where its answers agree, so its pool is biased in a way that counts of right and "

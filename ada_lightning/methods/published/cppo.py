@@ -52,7 +52,7 @@ class LargestAdvantageSelection(AdvantageSelection):
         largest = ranked[: max(floor_share(len(ranked), 1.0 - self.rate), 1)]
         return with_selection_weights(pool, [pool.responses[index] for _, index in sorted(largest)])
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return (
             f"selection: of each pool the {self.rate:.0%} with the smallest advantages are left out and nothing undoes "
@@ -95,7 +95,7 @@ class LargestAdvantageBatchSelection(AdvantageSelection):
             for pool, indices in zip(pools, kept, strict=True)
         ]
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return (
             f"selection: of all responses of a step the {self.rate:.0%} with the smallest advantages are left out and "

@@ -169,13 +169,13 @@ class GresoCurriculum(Checked, Curriculum):
         self._streaks = {prompt_id: (kind, int(n)) for prompt_id, (kind, n) in state["streaks"].items()}
         load_named_state(self.curriculum, state.get("curriculum", {}), setting="curriculum.curriculum")
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """What is skipped, and what bounds it."""
         line = (
             "curriculum: prompts without a signal at their last visits are skipped at random, down to a chance of "
             f"{self.min_chance:g}, and nothing undoes that: a prompt counts by how often it comes"
         )
-        inner = self.curriculum.bend()
+        inner = self.curriculum.caveat()
         return f"{line}; {inner}" if inner else line
 
     def _move(self, kind: str, share: float) -> None:

@@ -157,7 +157,7 @@ class InverseRlSampler(UniformSampler):
         known = state.get("weights", {})
         self._weights = np.array([float(known.get(name, 0.0)) for name in self.features.names])
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say whose rewards these are."""
         return (
             "sampler: rewards are those of a reward learned from demonstrations, which changes with every step, linear "

@@ -121,9 +121,9 @@ class ResolvedSelection(Checked, Selection):
         """Whether it is resolved, and the inner selection takes it."""
         return pool.is_resolved and self.selection.takes(pool)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what the inner selection says."""
-        return self.selection.bend()
+        return self.selection.caveat()
 
 
 PILOT_COMMIT = known(

@@ -69,7 +69,7 @@ class MaxVarianceSelection(Checked, Selection):
             kept = kept[:num_highest] + sorted(lowest[: self.group_size - num_highest], key=_descending)
         return with_selection_weights(pool, kept)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return (
             f"selection: the {self.group_size} rewards of a pool that differ most train; their share of positives is "

@@ -131,7 +131,7 @@ class PromptReplay(Checked, Curriculum):
             key: _Visited(float(rate), int(step), int(num)) for key, (rate, step, num) in state["visited"].items()
         }
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """What is preferred."""
         return (
             f"curriculum: up to {self.share:.0%} of a step are prompts whose last visit had a pass rate in "

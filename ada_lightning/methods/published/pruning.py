@@ -110,7 +110,7 @@ class PruningSampler(UniformSampler):
         """Restore :meth:`state_dict`."""
         self._seen = set(state["seen"])
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return (
             f"sampler: prompts of little expected advantage are left out with probability {self.rate:g} and weighed by "
@@ -190,7 +190,7 @@ class PruningSelection(AdvantageSelection):
                 kept.append(replace(candidate, inverse_probability=1.0 / (1.0 - self.rate)))
         return tuple(kept)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return (
             f"selection: small advantages are pruned with probability {self.rate:g} and weighed by its inverse: the "

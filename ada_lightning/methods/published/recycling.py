@@ -78,7 +78,7 @@ class RetiredCurriculum(Curriculum):
         num_flipped, num_again = state["flipped"]
         self._flipped = int(num_flipped), int(num_again)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """What is preferred."""
         return (
             "curriculum: prompts whose last group had a signal are retired and the others come again, and nothing "

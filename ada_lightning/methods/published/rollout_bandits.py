@@ -197,7 +197,7 @@ class BanditSelection(Checked, Selection):
             contexts = np.array(unpaid["contexts"]).reshape(-1, len(CONTEXTS))
             self._unpaid = contexts, float(unpaid["reward"]), float(unpaid["entropy"])
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return (
             f"selection: a bandit chooses the {self.group_size} responses of each pool that train, by reward, length "

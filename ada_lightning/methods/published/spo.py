@@ -298,7 +298,7 @@ class WeightedDraw(Checked, Curriculum):
         """``weight``: mean of the weights of what was drawn."""
         return {"weight": sum(map(self.weight, beliefs)) / max(len(beliefs), 1)}
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """What is preferred, and within which bounds."""
         strength = f" / N^{self.gamma:g}" if self.gamma else ""
         return (

@@ -86,7 +86,7 @@ class CutSampler(UniformSampler):
         key = f"cut/{self.seed}/{pool.step}/{pool.slot}/{pool.prompt.prompt_id}/{sample_index}"
         return Cut(self.num_tokens, survival, goes_on=random.Random(key).random() < survival)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return (
             f"sampler: a response goes on after {self.num_tokens} tokens with a probability of {self.survival:g} or "

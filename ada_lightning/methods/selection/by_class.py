@@ -40,7 +40,7 @@ class SeenSelection(Selection):
         """Whether the prompt was seen before the step."""
         return pool.belief.is_seen
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return "selection: a prompt's first visit measures it and does not train"
 

@@ -69,7 +69,7 @@ class ThinnedSelection(Checked, Selection):
             return ()
         return tuple(replace(each, inverse_probability=1.0 / probability) for each in kept)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return (
             "selection: prompts whose rewards are all equal train with a probability in proportion to their advantage, "

@@ -140,7 +140,7 @@ class DivergencePolicyLoss(PolicyGradientLoss):
             f"{self.delta_high:g} rising",
         )
 
-    def reuse_bend(self) -> str:
+    def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
         return "the others weigh and mask tokens in the same way, by what the policy has become"
 

@@ -226,14 +226,14 @@ class FlowRlLoss(nn.Module, PolicyLoss):
         }
         return loss, {name: value.detach().float() for name, value in sums.items()}
 
-    def bends(self) -> list[str]:
+    def caveats(self) -> list[str]:
         """The weight, and where it is clipped."""
         return [
             f"each response weighs pi/pi_old of the whole response, clipped at {1 - self.clip_low:g} and "
             f"{1 + self.clip_high:g}; the minimum does not depend on it"
         ]
 
-    def reuse_bend(self) -> str:
+    def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
         return "the others have another weight of each response and the same minimum"
 

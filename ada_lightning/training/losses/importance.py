@@ -42,7 +42,7 @@ class ImportanceCorrection:
         """``min(ratio, cap)`` where nothing else is said. Shape ``(K,)``."""
         return ratio_K.clamp_max(cap)
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Say in one line what it does to the update."""
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ class TokenTruncation(ImportanceCorrection):
         Yao et al., "Your efficient RL framework secretly brings you off-policy RL training" (2025), with a cap of 2.
     """
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Tokens are weighed, up to the cap."""
         return (
             f"loss.importance_cap = {cap:g} corrects tokens for the engine's own probabilities, "
@@ -111,7 +111,7 @@ class TokenRejection(Rejection):
 
     floor: float = 0.5
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Tokens are left out."""
         return (
             f"loss.importance leaves out tokens whose probability is below {self.floor:g} or above {cap:g} times the "
@@ -138,7 +138,7 @@ class SequenceTruncation(_OfSequence):
         verl's rollout correction ``rollout_is=sequence``; TRL's ``vllm_importance_sampling_mode=sequence_truncate``.
     """
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Responses are weighed, up to the cap."""
         return (
             f"loss.importance_cap = {cap:g} corrects responses for the engine's own probabilities, exactly where their "
@@ -158,7 +158,7 @@ class SequenceRejection(_OfSequence, Rejection):
 
     floor: float = 0.0
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Responses are left out."""
         return (
             f"loss.importance leaves out responses whose probability is below {self.floor:g} or above {cap:g} times "
@@ -190,7 +190,7 @@ class GeometricRejection(Rejection):
         """1 within the bounds, else 0. Shape ``(K,)``."""
         return (super().bounded(ratio_K, cap) > 0).to(ratio_K.dtype)
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Responses are left out."""
         return (
             f"loss.importance leaves out responses whose tokens are on average below {self.floor:g} or above {cap:g} "

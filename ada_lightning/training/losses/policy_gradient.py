@@ -103,7 +103,7 @@ class PolicyGradientLoss(PolicyLoss):
         loss = -(token_weights_K * objective_K).sum()
         return loss, {name: value.detach().float() for name, value in sums.items()}
 
-    def bends(self) -> list[str]:
+    def caveats(self) -> list[str]:
         """Importance weights, what the method does by itself, KL and entropy."""
         return [
             self.importance_bend(),
@@ -118,7 +118,7 @@ class PolicyGradientLoss(PolicyLoss):
     def importance_bend(self) -> str:
         """What becomes of the engine's mismatch."""
         if self.importance_cap > 0:
-            return self.importance.bend(self.importance_cap)
+            return self.importance.caveat(self.importance_cap)
         return (
             "loss.importance_cap = 0: the engine's probabilities are not quite the trainer's (sync/logprob_gap), "
             "and nothing corrects for it"
@@ -148,6 +148,6 @@ class ReinforceLoss(PolicyGradientLoss):
         """``A log pi``. Shape ``(K,)``."""
         return advantages_B[terms.response_K] * terms.logprobs_K, {}
 
-    def reuse_bend(self) -> str:
+    def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
         return "the others take its responses as if they were their own: no ratio corrects for it"

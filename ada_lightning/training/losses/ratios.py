@@ -104,7 +104,7 @@ class ClippedPolicyLoss(RatioClippingLoss):
             sums["dual_clip_ratio"] = is_bound_K.sum()
         return objective_K, sums
 
-    def reuse_bend(self) -> str:
+    def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
         text = f"the others weigh tokens by ratios, clipped at 1 - {self.clip_low:g} and 1 + {self.clip_high:g}"
         return f"{text}, and at {self.dual_clip:g} for negative advantages" if math.isfinite(self.dual_clip) else text
@@ -191,7 +191,7 @@ class RaftLoss(ClippedPolicyLoss):
         """Negatives do not train."""
         return ("the loss trains positives only: an advantage of negatives, if there is one, is left out",)
 
-    def reuse_bend(self) -> str:
+    def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
         return f"the others weigh tokens by ratios, clipped at 1 + {self.clip_high:g}"
 
@@ -239,7 +239,7 @@ class GspoLoss(RatioClippingLoss):
         )
         return objective_K, {"clip_ratio": is_clipped_K.sum()}
 
-    def reuse_bend(self) -> str:
+    def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
         return (
             "the others weigh responses by the geometric mean of their ratios, clipped at "
@@ -275,7 +275,7 @@ class CispoLoss(RatioClippingLoss):
         objective_K = weight_K * advantages_B[terms.response_K] * terms.logprobs_K
         return objective_K, {"clip_ratio": (weight_K != ratio_K).sum()}
 
-    def reuse_bend(self) -> str:
+    def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
         return (
             "the others weigh the gradient of every token by its ratio, bounded by "

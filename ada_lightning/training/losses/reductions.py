@@ -45,7 +45,7 @@ class ConstantReduction(_ConstantLength):
         """See :class:`LossReduction`."""
         return torch.full_like(microbatch.rewards_B, 1.0 / (counts.num_prompts * self.token_scale))
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """It turns nothing."""
         return ""
 
@@ -58,7 +58,7 @@ class PromptMeanReduction(_ConstantLength):
         """See :class:`LossReduction`."""
         return 1.0 / (counts.num_prompts * self.token_scale * microbatch.group_size_B)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """A ratio, where groups differ in size."""
         return "loss/reduction=prompt_mean divides by a prompt's kept responses, not constant in all groups"
 
@@ -75,7 +75,7 @@ class ResponseMeanReduction(LossReduction):
         """See :class:`LossReduction`."""
         return 1.0 / (counts.num_responses * microbatch.num_tokens_B.clamp_min(1))
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Lengths."""
         return "loss/reduction=response_mean divides each response by its own length: the update turns"
 
@@ -94,6 +94,6 @@ class TokenMeanReduction(LossReduction):
         """See :class:`LossReduction`."""
         return torch.full_like(microbatch.rewards_B, 1.0 / max(counts.num_response_tokens, 1.0))
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """A ratio."""
         return "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts"

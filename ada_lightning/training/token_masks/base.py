@@ -42,7 +42,7 @@ class TokenMask:
         """Return a weight per token, without gradient: 1 trains, 0 leaves out. Shape ``(K,)``, float32."""
         raise NotImplementedError
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say in one line how it turns the update from the gradient of its objective."""
         raise NotImplementedError
 

@@ -139,7 +139,7 @@ class CapoMask(TokenMask):
         is_kept_K = (improvement_K >= self.min_improvement) & (improvement_K <= self.max_improvement)
         return (is_kept_K & (shift_K <= self.max_shift)).to(torch.float32)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Which tokens are left out."""
         return (
             f"token_masks: capo leaves out tokens where the coming step is modelled to change A pi/pi_old by less than "

@@ -110,7 +110,7 @@ class JackpotMask(TokenMask):
         draws_K = seeded_uniform(microbatch.identity_B[terms.response_K], _positions(microbatch), seed=self.seed)
         return (draws_K < acceptance_K) * weight_K / ratio_K
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """What is rejected, and where weights end."""
         return (
             f"token_masks: jackpot keeps a token with probability min(1, p / ({self.acceptance_scale:g} q)), weighed "

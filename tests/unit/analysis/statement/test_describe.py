@@ -297,7 +297,7 @@ def test_where_there_are_no_figures_the_reason_is_told(advantage, sampler, last)
     assert followed(advantage, sampler, GROUP)[-1].strip().startswith(last)
 
 
-def bends(loss=None, **settings):
+def caveats(loss=None, **settings):
     """What is said below the first line; by itself only that importance weights correct."""
     return statement(ExactAdvantage(objective=LinearObjective()), balance(), GROUP, loss, **settings)[1:]
 
@@ -341,17 +341,17 @@ class Another(LossReduction):
     ],
 )
 def test_each_setting_that_bends_has_its_line(settings, words):
-    lines = bends(**settings)
+    lines = caveats(**settings)
     assert sum(line.startswith(f"  {words}") for line in lines) == 1
-    usual = [line for line in bends() if settings.get("loss") is None or settings["loss"].importance_cap]
+    usual = [line for line in caveats() if settings.get("loss") is None or settings["loss"].importance_cap]
     assert len(lines) == 1 + len(usual)
 
 
 def test_what_bends_nothing_is_not_named():
-    (line,) = bends()
+    (line,) = caveats()
     assert line.startswith("  loss.importance_cap = 2 corrects")
     for settings in ({"curriculum": UniformCurriculum()}, {"truncated": "zero"}, {"refill": NoRefill()}):
-        assert bends(**settings) == [line]
+        assert caveats(**settings) == [line]
 
 
 def lines_with(word, *arguments, **settings):

@@ -29,8 +29,8 @@ from ada_lightning.config.cutting import cutting_errors
 from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.config.keys import locate
 from ada_lightning.config.method_rules import METHOD_RULES
-from ada_lightning.config.setup import Setup
 from ada_lightning.config.update import target_errors
+from ada_lightning.config.view import ConfigView
 from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import Belief, ResponseGroup
 from ada_lightning.core.step_records import StepSettings
@@ -153,7 +153,7 @@ POLICIES = {
 }
 
 
-class Parts(Setup):
+class Parts(ConfigView):
     """A setup of parts that others share, made once; its values are plain."""
 
     def __init__(self, nodes: Mapping[str, Any], parts: Mapping[str, Any]) -> None:

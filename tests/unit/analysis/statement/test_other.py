@@ -126,8 +126,10 @@ def test_what_follows_no_objective_of_its_own_is_described(advantage, sampler, f
 def test_the_statement_has_the_lines_of_each_loss(name):
     loss = make_loss(name)
     lines = statement(LeaveOneOutAdvantage(), UNIFORM, WHOLE, loss, num_minibatches=2)
-    assert [line for bend in loss.bends() for line in lines if line == f"  {bend}"] == [f"  {b}" for b in loss.bends()]
-    assert any(line.endswith(loss.reuse_bend()) for line in lines)
+    assert [line for each in loss.caveats() for line in lines if line == f"  {each}"] == [
+        f"  {b}" for b in loss.caveats()
+    ]
+    assert any(line.endswith(loss.reuse_caveat()) for line in lines)
 
 
 def test_only_losses_that_bend_the_first_update_say_so():

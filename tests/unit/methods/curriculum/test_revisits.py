@@ -92,7 +92,7 @@ def test_what_is_remembered_outlives_a_stop(kind, options):
         curriculum.observe(pools(chosen, lambda prompt_id: MIXED if int(prompt_id[1:]) % 3 else EMPTY))
     assert reloaded(curriculum, **options).state_dict() == curriculum.state_dict()
     assert curriculum.learns
-    assert "nothing" in curriculum.bend()
+    assert "nothing" in curriculum.caveat()
 
 
 def test_what_replay_refuses():

@@ -58,7 +58,7 @@ def test_every_selection_keeps_the_contract(name):
         assert all(each.selection_weight > 0 and each.inverse_probability >= 1 for each in group)
     assert kept[2] == ()
     assert any(kept)
-    assert isinstance(selection.bend(), str)
+    assert isinstance(selection.caveat(), str)
     assert selection.takes(pools[0])
     selection.learn({})
     selection.load_state_dict(selection.state_dict())

@@ -21,7 +21,7 @@ from ada_lightning.config.problems import component_message, origin
 from ada_lightning.methods.view import MethodView, MissingError, UnresolvedError
 
 
-class Setup(MethodView):
+class ConfigView(MethodView):
     """What rules are asked about: values, classes and parts of a composed configuration, each by its dotted key."""
 
     cfg: DictConfig
@@ -105,5 +105,5 @@ class Setup(MethodView):
         return re.sub(r"\b[a-z_]+(?:\.\w+)+", lambda key: origin(self.plain, key[0]), message)
 
 
-Rule = Callable[[Setup], Iterator[str]]
+Rule = Callable[[ConfigView], Iterator[str]]
 """What does not go together: yields a message (what is wrong, the values, the way out), or nothing."""
