@@ -100,7 +100,7 @@ def _with_comment(line: str, comment: str, indent: str) -> Iterator[str]:
     """Put a comment behind a line, or on lines of its own above it where it is long."""
     if not comment:
         yield line
-    elif len(behind := f"{line:{_COLUMN}}# {comment}") <= WIDTH:
+    elif len(behind := f"{line:{_COLUMN - 1}} # {comment}") <= WIDTH:
         yield behind
     else:
         wrapped = textwrap.wrap(comment, WIDTH - len(indent) - 2, break_on_hyphens=False)

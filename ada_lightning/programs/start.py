@@ -57,7 +57,10 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     except ValueError as error:
         sys.exit(f"error: {error}")
     for folder in folders_of_ones_own(arguments):
-        add_own(folder)
+        try:
+            add_own(folder)
+        except (ImportError, LookupError, TypeError, ValueError) as error:
+            sys.exit(f"error: --config-dir {folder}: {error}")
     if errors := override_errors(arguments, CONFIG_DIR, program):
         end_with("\n".join(f"error: {error}" for error in errors))
     return arguments

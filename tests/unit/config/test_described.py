@@ -1,0 +1,61 @@
+"""What ``ada describe`` prints: YAML that says the same as the class or the recipe, with what each setting means."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from ada_lightning.config.described import described, documented, overview
+from ada_lightning.config.generated import CONFIG_DIR
+from ada_lightning.methods.catalog import entries, experiments, groups, names
+from ada_lightning.programs.describe import main
+
+MADE = sorted(path for path in entries() if not (CONFIG_DIR / f"{path}.yaml").is_file())
+WITHOUT_TEXT = {"_target_", "_convert_", "reward", "capo", "jackpot", "environment"}
+"""Keys that name a class or a group, or hold a part."""
+
+
+@pytest.mark.parametrize("path", MADE)
+def test_it_is_the_option_as_a_file_of_ones_own_would_have_it(path):
+    text = described(path)
+    entry = entries()[path]
+    assert OmegaConf.to_container(OmegaConf.create(text), resolve=False) == entry.node
+    assert (text.splitlines()[0] == f"# @package {entry.package}") == bool(entry.package)
+
+
+def test_every_setting_of_a_sampler_is_explained():
+    unexplained = [
+        f"{path}: {key}"
+        for path, entry in entries().items()
+        if path.startswith(("sampler/", "selection/", "curriculum/", "advantage/", "estimator/", "refill/"))
+        for key in entry.node.keys() - WITHOUT_TEXT - {"defaults"}
+        if isinstance(target := entry.node.get("_target_"), str) and key not in documented(target)
+    ]
+    assert unexplained == []
+
+
+def test_a_file_is_printed_as_it_stands():
+    assert described("train") == (CONFIG_DIR / "train.yaml").read_text().rstrip()
+    assert yaml.safe_load(described("data/jsonl")) == yaml.safe_load((CONFIG_DIR / "data" / "jsonl.yaml").read_text())
+
+
+def test_groups_and_the_list_of_all_name_everything():
+    assert all(name in overview() for name in (*experiments(CONFIG_DIR), *groups(CONFIG_DIR, "loss")))
+    text = described("sampler")
+    assert all(f"  {name}: " in text for name in names(CONFIG_DIR, "sampler"))
+    assert "within it: sampler/gradient_norm" in text
+
+
+@pytest.mark.parametrize(
+    "name", ["sampler=coba", "sampler/coba", "+experiment=coba_rl", "coba_rl", "experiment/coba_rl"]
+)
+def test_a_name_may_be_written_as_on_a_command_line(name):
+    assert described(name) == described("sampler/coba" if "sampler" in name else "coba_rl")
+
+
+def test_a_misspelt_name_is_told_what_is_near(capsys):
+    with pytest.raises(SystemExit, match="did you mean sampler/knapsack"):
+        main(["sampler/knapsak"])
+    main(["sampler/knapsack"])
+    assert "n_max: 128" in capsys.readouterr().out
