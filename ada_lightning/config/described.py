@@ -76,7 +76,10 @@ def _sentence(text: str) -> str:
 
 def _as_yaml(entry: Entry, command: str) -> str:
     lines = [f"# @package {entry.package}"] if entry.package else []
-    lines += [f"# {line}" for line in [command, *textwrap.wrap(entry.text, WIDTH - 2, break_on_hyphens=False)]]
+    lines += [
+        f"# {line}"
+        for line in [command, *textwrap.wrap(entry.text.replace("``", ""), WIDTH - 2, break_on_hyphens=False)]
+    ]
     node = dict(entry.node)
     if listed := node.pop("defaults", None):
         lines += yaml.safe_dump({"defaults": listed}, sort_keys=False).splitlines()
