@@ -43,10 +43,19 @@ _MODULES = {
     "WeightAverage": "weight_average",
 }
 """File of each class, loaded when it is asked for: some of them need MLflow or pictures."""
+_JOINED = {
+    "alarm_bound": "alarms",
+    "interrupt_guard": "checkpoint",
+    "response_lengths": "response_log",
+    "streaming_checkpoint_io": "checkpoint",
+}
+"""Files that joined another one: stored configurations of older runs name their classes by them."""
 __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _JOINED:
+        return import_module(f"{__name__}.{_JOINED[name]}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -57,7 +57,7 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
             overrides, errors = _parse(arguments.overrides, _bare_experiments(loader, name, arguments.overrides))
             if not arguments.multirun:
                 errors += [_sweep_error(override) for override in overrides if override.is_sweep_override()]
-            if overrides:
+            if overrides or name != config_name:
                 errors = errors or _override_errors(loader, name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         errors.append(_composition_error(str(error)))

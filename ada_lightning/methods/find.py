@@ -32,7 +32,7 @@ def find_recipe(name: str) -> Recipe:
     Raises:
         LookupError: there is none.
     """
-    if name not in RECIPES and (module := _recipes().get(name)):
+    if name not in RECIPES and (module := recipe_modules().get(name)):
         import_module(module)
     return RECIPES[name]
 
@@ -44,7 +44,7 @@ def option_names(group: str) -> list[str]:
 
 def recipe_names() -> list[str]:
     """Names of all methods."""
-    return sorted({*RECIPES, *_recipes()})
+    return sorted({*RECIPES, *recipe_modules()})
 
 
 @cache
@@ -68,5 +68,6 @@ def _options() -> dict[tuple[str, str], str]:
 
 
 @cache
-def _recipes() -> dict[str, str]:
+def recipe_modules() -> dict[str, str]:
+    """Return the module of each method of the package by its name, in the order of the files."""
     return {found["name"]: module for module, text in _sources().items() for found in _RECIPE.finditer(text)}

@@ -1,6 +1,6 @@
 """A method as a value: which parts it has, and the settings in which they differ from their defaults.
 
-Read by ``+experiment=NAME`` on the command line, ``Core(RECIPE, ...)`` in a loop of one's own, ``ada describe NAME``.
+Read by ``+experiment=...`` on the command line, ``Core(RECIPE, ...)`` in a loop of one's own, ``ada describe NAME``.
 """
 
 from __future__ import annotations

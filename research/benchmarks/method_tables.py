@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 
-from ada_lightning.methods.catalog import marked_modules
-from ada_lightning.methods.recipe import RECIPES, Recipe
+from ada_lightning.methods.find import find_recipe, recipe_modules
+from ada_lightning.methods.recipe import Recipe
 from research.benchmarks.report import markdown
 
 DASH = chr(0x2013)
@@ -17,11 +16,10 @@ COST = {"responses": "responses per prompt"}
 
 
 def shipped() -> list[Recipe]:
-    """Every recipe: the project's own first, then those of papers, each group in the order of its file."""
-    modules = sorted(module for module in marked_modules() if module.startswith("ada_lightning.methods."))
-    for module in sorted(modules, key=lambda module: (not module.endswith(".recipes"), module)):
-        import_module(module)
-    return list(RECIPES.values())
+    """Every recipe: the project's own first, then those of papers; each file's in its order."""
+    by_file = recipe_modules()
+    names = sorted(by_file, key=lambda name: (not by_file[name].endswith(".recipes"), by_file[name]))
+    return [find_recipe(name) for name in names]
 
 
 def methods(table: str) -> str:
