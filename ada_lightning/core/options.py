@@ -92,7 +92,7 @@ class Option:
     defaults: Sequence[Any] = ()
     """Further entries of Hydra's defaults list, in front."""
     kind: Any = None
-    """The class; None where the option is read from a cache."""
+    """The class; None where there is none."""
 
     @property
     def node(self) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def plain(value: Any, what: str = "the setting") -> Any:
 
 
 def _target(found: Option) -> str:
-    return str(found.values.get("_target_", found.name))
+    return target_of(found.kind) if found.kind is not None else str(found.values.get("_target_", found.name))
 
 
 def _settings(kind: type, hidden: set[str], given: Mapping[str, Any]) -> dict[str, Any]:
