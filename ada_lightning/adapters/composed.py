@@ -61,7 +61,8 @@ def compose_method(method: str | Recipe, overrides: Mapping[str, Any], *, seed: 
         method: a recipe, or the name of one.
         overrides: a part by its group's name, as a class, :func:`~ada_lightning.core.options.use` of one or an option's
             word (``sampler="positive"``, ``"loss/reduction"``); a setting by its dotted key (``"sampler.n_max"``); or
-            the sampler's own by its bare name (``n_max``).
+            the sampler's own by its bare name (``n_max``). What the recipe sets of a part is kept where another is
+            chosen by its word, as on the command line; a class or a ``use`` stands for itself.
         seed: of every choice.
 
     Raises:
@@ -72,7 +73,7 @@ def compose_method(method: str | Recipe, overrides: Mapping[str, Any], *, seed: 
     if refused := list(_refusals(recipe)):
         raise ConfigError(refused)
     try:
-        cfg = _composed(recipe, parts, {**recipe.options, **options}, seed)
+        cfg = _composed(recipe, parts, options, seed)
     except LookupError as error:
         raise ConfigError([str(error.args[0])]) from error
     for key, value in values.items():
@@ -146,17 +147,25 @@ def _composed(recipe: Recipe, parts: Mapping[str, Any], options: Mapping[str, st
     Raises:
         LookupError: there is no such option; its first argument says which there are.
     """
+    options = {**{name: word for name, word in recipe.options.items() if name.split("/")[0] not in parts}, **options}
     reduction = options.get("loss/reduction") or recipe.reduction or LOSSES[recipe.loss or DEFAULTS["loss"]]
     cfg: dict[str, Any] = {"seed": seed, "rollout": dict(SETTINGS), "loss": {"reduction": reduction}}
     for group in PARTS:
         chosen = parts.get(group, getattr(recipe, group)) or DEFAULTS.get(group)
         if chosen is not None:
-            _lay(cfg, group, _option(group, chosen), options)
+            option = _option(group, chosen)
+            for name in (name for name in options if name.startswith(f"{group}/")):
+                if name.partition("/")[2] not in option.choices:
+                    raise LookupError(
+                        f"{name}={options[name]} has no effect: {group}={option.name} has no such choice; leave it "
+                        f"out, or choose another {group}"
+                    )
+            _lay(cfg, group, option, options)
             if group in parts and isinstance(chosen, Use):
                 cfg[group] |= chosen.arguments
     for key, values in recipe.values().items():
         own = {name: value for name, value in values.items() if name in SETTINGS} if key == "rollout" else values
-        if key in (*PARTS, "rollout") and own and key not in parts:
+        if key in (*PARTS, "rollout") and own and isinstance(parts.get(key, ""), str):
             put(cfg, key, own)
     return cfg
 
@@ -198,6 +207,11 @@ def _refusals(recipe: Recipe) -> Iterator[str]:
     way_out = f"use a method that has its sampler ({sampler}) and a plain loss, and do this part in your own update"
     data, loss = values.get("data", {}), TERMS.get(recipe.loss or "", {}) | values.get("loss", {})
     updates = data.get("num_minibatches", 1) * data.get("epochs_per_rollout", 1)
+    if recipe.builds_on:
+        yield (
+            f"{recipe.name} builds on {', '.join(recipe.builds_on)}, which is for whole runs: its grading and its "
+            f"updates are the trainer's and not the core's; {way_out}"
+        )
     if recipe.token_masks:
         yield f"{recipe.name} masks tokens by figures of the policy ({', '.join(recipe.token_masks)}); {way_out}"
     if recipe.loss is not None and recipe.loss not in LOSSES:
