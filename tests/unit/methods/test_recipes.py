@@ -88,13 +88,13 @@ def test_settings_are_the_signatures_and_references_stay_references():
     assert values["variance"] == {"_target_": "ada_lightning.methods.published.vip.RlooVariance"}
     assert find_option("selection", "balanced").values["seed"] == "${seed}"
     assert isinstance(use(UniformSampler, group_size=2), Use)
-    assert option_of(UniformSampler) is OPTIONS["sampler"]["uniform"]
+    assert option_of(UniformSampler, "sampler") is OPTIONS["sampler"]["uniform"]
     with pytest.raises(LookupError, match="is no option: write @option"):
-        option_of(Sampler)
+        option_of(Sampler, "sampler")
 
 
 def test_a_default_that_no_file_can_hold_is_refused_where_the_class_is_defined():
-    with pytest.raises(ValueError, match="part is a object, which no file can hold"):
+    with pytest.raises(ValueError, match="part is of type object, which no file can hold"):
 
         @option("sampler", "unheard_of")
         class Strange(Sampler):
