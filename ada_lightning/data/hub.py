@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.data.files import SUFFIXES, kind_of_file, read_file
+from ada_lightning.data.reading import SUFFIXES, kind_of_file, read_file
 from ada_lightning.data.table_files import ROWS_AT_ONCE, numbered_rows
 from ada_lightning.data.text_files import Row
 
