@@ -1,6 +1,6 @@
 """The curve of ``examples/one_file.py``: ``python -m research.benchmarks.one_file``.
 
-Runs the example as it stands, ten minutes on two cores with AVX-512, and writes ``docs/one_file.json`` with the figures of
+Runs the example as it stands, ten minutes on two cores with AVX-512. Writes ``docs/one_file.json`` with the figures of
 every step and ``docs/one_file.png``, the picture of ``docs/own_loop.md``. ``--draw`` draws the figures that are there.
 """
 
