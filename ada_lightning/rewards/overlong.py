@@ -34,6 +34,7 @@ class OverlongReward(CombinedReward):
 
     Both parts are logged: ``reward/correct`` before the penalty and ``reward/overlong``. Choose a
     ``rollout.positive_threshold`` that a right answer passes in spite of the penalty: 0 with rewards of 0 and 1.
+    Held-out avg@k has the penalty in it.
 
     Args:
         reward: the reward to add to.
@@ -45,7 +46,7 @@ class OverlongReward(CombinedReward):
         ValueError: a number out of range, or ``reward`` is none; all in one message.
 
     Source:
-        DAPO, arXiv:2503.14476, eq. 13; verl-recipe ``dapo`` (``overlong_buffer``).
+        DAPO, arXiv:2503.14476, section 3.4, eq. 13; verl-recipe ``dapo`` (``overlong_buffer``).
 
     Example:
         >>> from ada_lightning.rewards.format import FormatReward

@@ -161,7 +161,8 @@ REPRESENTATION_PREFERENCE = known(
         text="Preference re-ranking with representation-based rewards (after arXiv:2503.10093): all pairs of a "
         "prompt's responses in the order of a reward that is read from the policy's own hidden states, its confidence "
         "as label, and the initial policy as reference. The reading is learned from the rewards of the step's other "
-        "prompts: a prompt's own rewards move nothing. Loads a second model.",
+        "prompts: a prompt's own rewards move nothing. Log-probabilities are summed over a response, not averaged: "
+        "token_scale 1. Loads a second model.",
         sampler=UniformSampler,
         selection=AllSelection,
         advantage=RepresentationPreferenceAdvantage,

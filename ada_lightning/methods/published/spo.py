@@ -84,8 +84,9 @@ class KlHistory(CountingEstimator):
             survives of measurements.
         rho_max: largest share, so that at most 25 responses count, and that of a prompt visited for the first time.
         half_life: divergence, in nats per token, by which the policy moves until half of the counts is forgotten.
-        history_file: known counts to start from (:mod:`ada_lightning.methods.estimators.history_file`); None starts
-            without. What it cost to measure them is in no figure of the run.
+        history_file: known counts to start from: a run's history.json (``{prompt id: [positives, responses]}``) or
+            measured pass rates as .parquet (``prompt_id, num_positive, num_samples``); None: none.
+            What it cost to measure them is in no figure of the run.
         max_tokens: tokens of a forward pass, prompts included; a response that is longer by itself stands alone.
 
     Raises:

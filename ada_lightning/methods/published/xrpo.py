@@ -62,7 +62,8 @@ class XrpoSampler(StagedSampler):
 
     arXiv:2510.06672; every response goes to the prompt of the highest priority. Within a round a response that was
     given counts as drawn, with the spread that the prompt had before the round; the next round starts from what was
-    found. The total of a step is met exactly, and equal parts of what the pilots leave go to each round.
+    found. The total of a step is met exactly, and equal parts of what the pilots leave go to each round. The sizes
+    (``num_pilot``, ``responses_per_prompt``, ``n_max``) are ours.
 
     Not built: in-context seeding of prompts that have nothing right, which needs solved examples and a model of their
     similarity. The novelty bonus is an advantage of its own: ``advantage=novelty``.
@@ -73,11 +74,12 @@ class XrpoSampler(StagedSampler):
     """
 
     num_rounds: int = 2
-    """Rounds after the pilot; each waits for all prompts."""
+    """Rounds after the pilot; each waits for all prompts (ours)."""
     significance: float = 0.05
-    """Of the confidence interval of a pass rate (a)."""
+    """Of the confidence interval of a pass rate, the paper's a (value ours)."""
     exploration: float = 0.1
-    """Weight of the bonus ``ln(1 + T) / n`` for prompts with few responses (lambda)."""
+    """Weight of the bonus ``ln(1 + T) / n`` for prompts with few responses, the paper's lambda (value
+    ours)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

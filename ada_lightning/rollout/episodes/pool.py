@@ -42,7 +42,7 @@ class EnvironmentPool(RewardPool):
         max_reply_chars: longest answer in characters; the rest is cut.
         num_workers: processes; also how many environments wait for something at once.
         time_limit_s: seconds for one answer; its worker is then killed and replaced.
-        memory_limit_gb: of one worker, see :class:`~ada_lightning.rewards.pool.RewardPool`.
+        memory_limit_gb: 10^9 bytes of heap of one worker; None sets no limit, which other systems than Linux need.
         output_file: where what environments print goes; None drops it.
 
     Raises:

@@ -35,6 +35,16 @@ def test_every_setting_of_a_sampler_is_explained():
     assert unexplained == []
 
 
+def test_alternatives_and_what_goes_with_an_option_are_printed():
+    assert "- embedding: policy            # estimator/embedding=policy | sentence | words" in described(
+        "estimator/gaussian_process"
+    )
+    assert "objective=linear | log | logit | pass_at_k | power" in described("advantage/exact")
+    assert "Needs an estimator that remembers prompts or predicts them" in described("advantage/history_baseline")
+    assert "arXiv:2402.14740" in described("advantage/rloo")
+    assert "turns by which seeds are tested at start" in described("environment/gem")
+
+
 def test_a_file_is_printed_as_it_stands():
     assert described("train") == (CONFIG_DIR / "train.yaml").read_text().rstrip()
     assert yaml.safe_load(described("data/jsonl")) == yaml.safe_load((CONFIG_DIR / "data" / "jsonl.yaml").read_text())
