@@ -21,7 +21,7 @@ from ada_lightning.rewards.verdict_cache import judged_part
     reward=use(ReasoningGymReward, extraction=use(LastNumber), binary=True),
 )
 class OverlongReward(CombinedReward):
-    """Adds to another reward a penalty that grows linearly over the last stretch before the length limit.
+    """Adds to another reward a penalty that grows linearly over the last tokens before the length limit.
 
     With ``max_tokens`` L and a buffer of ``c = buffer_ratio L`` tokens, a response of n tokens gets
 

@@ -29,7 +29,7 @@ _JITTER = 1e-4
 
 @option("estimator", "gaussian_process", choices={"embedding": "policy", "length_scale": "median"})
 class GaussianProcessEstimator(PassRateEstimator):
-    """A Gaussian process over prompt embeddings (VIP, arXiv:2602.01601): prompts never sampled follow their neighbours.
+    """A Gaussian process over prompt embeddings (VIP, arXiv:2602.01601): predicts new prompts from their neighbours.
 
     An exact solve per step and no training.
 

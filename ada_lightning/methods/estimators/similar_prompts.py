@@ -73,7 +73,7 @@ class _Visit(NamedTuple):
 
 @option("estimator", "similar_prompts", choices={"embedding": "words"})
 class SimilarPrompts(CountingEstimator):
-    """A Gaussian process over prompts: own visits, those of prompts with like words, and how the policy moves.
+    """A Gaussian process over prompts: learns from their visits, from similar words and from how the policy moves.
 
     It is fitted anew to the latest visits after every step.
 

@@ -38,7 +38,7 @@ _SEED_OF_TIES = "cgrpo"
 @option("sampler", "cgrpo")
 @dataclass(kw_only=True, eq=False)
 class CGrpoSampler(Checked, Sampler):
-    """C-GRPO's exit: blocks until one answer alone is as frequent as a calibrated threshold (trl-cgrpo 0.2.0).
+    """C-GRPO's exit: blocks until one answer is as frequent as a calibrated threshold asks (trl-cgrpo 0.2.0).
 
     The reward must tell answers. Stopping where answers agree costs most where they do not. Agreement is not looked at
     by reward, but where responses agree GRPO has no gradient, so what is spent goes to prompts that have one; the pool

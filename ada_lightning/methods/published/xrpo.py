@@ -123,7 +123,7 @@ def _spread(pool: ResponsePool) -> float:
 @option("advantage", "novelty")
 @dataclass(kw_only=True, eq=False)
 class NoveltyAdvantage(Checked, Advantage):
-    """XRPO's novelty bonus on GRPO's advantage: right answers less likely than their group count more.
+    """XRPO's novelty bonus on GRPO's advantage: right answers that are less likely than their group count more.
 
     The bonus is ``min(max(scale (1 - eta), 0), cap A)`` (arXiv:2510.06672, section 3.3). The claim: among a prompt's
     right answers the unlikely ones widen what the policy can do. Assumption: the mean log-probability of a token says

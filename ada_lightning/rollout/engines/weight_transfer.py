@@ -65,7 +65,7 @@ class Reload:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter(Reload):
-    """The engine keeps the initial weights and reads adapters: megabytes, where the rest of the policy is frozen.
+    """The engine keeps the initial weights and reads the adapters of parameters=lora alone: megabytes, not the model.
 
     Args:
         rank: of the adapters, ``parameters.rank``.

@@ -24,7 +24,7 @@ from ada_lightning.rollout.episodes.worker import failed
     memory_limit_gb=4,
 )
 class EnvironmentPool(RewardPool):
-    """The pool of reward workers with another payload: a turn and the state of its environment.
+    """The worker processes that an environment answers in.
 
     :meth:`submit` takes a :class:`~ada_lightning.rollout.episodes.messages.Call` in place of a completion, and
     :meth:`poll` and :meth:`wait` give each ticket's :class:`~ada_lightning.rollout.episodes.messages.Reply` once.
