@@ -72,7 +72,8 @@ def _head(file: Path) -> str:
 
 
 def _sentence(text: str) -> str:
-    return re.split(r"(?<=\w\.)\s(?=[A-Z])", text.replace("@package _global_ ", ""), maxsplit=1)[0]
+    plain = _unmarked(text.replace("@package _global_ ", ""))
+    return re.split(r"(?<=\w\.)(?<!\bDr\.)\s(?=[A-Z])", plain, maxsplit=1)[0]
 
 
 def _as_yaml(entry: Entry, command: str, group: str) -> str:

@@ -87,7 +87,7 @@ _WITHOUT_STD = GroupNormalizedAdvantage(normalize_std=False)
 
 @option("advantage", "rloo")
 class LeaveOneOutAdvantage(BaselineAdvantage):
-    """RLOO: reward minus the mean of the *others* of its kept group, so the baseline is independent of the response.
+    """RLOO: reward minus the mean of the others of its kept group, so the baseline is independent of the response.
 
     It is ``(r - mean) n / (n - 1)``, and 0 in a group of one.
 

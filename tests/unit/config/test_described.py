@@ -55,6 +55,8 @@ def test_groups_and_the_list_of_all_name_everything():
     text = described("sampler")
     assert all(f"  {name}: " in text for name in names(CONFIG_DIR, "sampler"))
     assert "within it: sampler/gradient_norm" in text
+    assert "  dr_grpo: Dr. GRPO: reward minus" in described("advantage")  # "Dr." ends no sentence
+    assert "``" not in described("selection")
 
 
 @pytest.mark.parametrize(
