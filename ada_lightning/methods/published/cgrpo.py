@@ -248,11 +248,13 @@ CGRPO = known(
             against="by hand",
             test="unit/methods/sampling/test_cgrpo.py::test_golden_numbers_of_the_package",
         ),
-        text="C-GRPO's exit (package trl-cgrpo 0.2.0) on GRPO: a prompt stops at 2, 4, 8, 16 or 32 responses, where "
-        "one answer is frequent enough by a threshold calibrated with right answers. The package calibrates on "
-        "held-out prompts and leaves that out of the saving it shows. Here calibrations are steps that draw 32 of "
-        "every prompt, 128 prompts first and after every 50 steps, and count. With its strict setting (delta small, "
-        "weak policy) it is SPEED with 2 and 30; read rollout/num_sampled beside the others.",
+        text="""
+            C-GRPO's exit (package trl-cgrpo 0.2.0) on GRPO. A prompt stops at 2, 4, 8, 16 or 32 responses, where one
+            answer is frequent enough by a threshold calibrated with right answers. The package calibrates on held-out
+            prompts and leaves that out of the saving it shows. Here calibrations are steps that draw 32 responses of
+            every prompt, and they count: 128 prompts first, and again after every 50 steps. With its strict setting
+            (delta small, weak policy) it is SPEED with 2 and 30. Read rollout/num_sampled beside the others.
+        """,
         sampler=CGrpoSampler,
         selection=AllSelection,
         advantage=GroupNormalizedAdvantage,

@@ -177,10 +177,12 @@ XRPO = known(
             against="brute force",
             test="unit/methods/sampling/test_staged.py::test_a_round_is_the_best_division_by_brute_force",
         ),
-        text="After XRPO (arXiv:2510.06672): responses go where they narrow the knowledge of a pass rate most, and "
-        "right answers that are less likely than their group count more. Without its in-context seeding of prompts "
-        "that have nothing right. From the paper: its code (UIUC-MLSys/XRPO), public since version 3, was not to be "
-        "had.",
+        text="""
+            After XRPO (arXiv:2510.06672). Responses go where they narrow the knowledge of a pass rate most. Right
+            answers that are less likely than their group count more. The in-context seeding of prompts that have
+            nothing right is left out. Made from the paper: its code (UIUC-MLSys/XRPO), public since version 3, was not
+            to be had.
+        """,
         sampler=XrpoSampler,
         selection=AllSelection,
         advantage=NoveltyAdvantage,
