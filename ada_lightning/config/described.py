@@ -82,7 +82,9 @@ def _as_yaml(entry: Entry, command: str, group: str) -> str:
     lines += [f"# {line}" for line in [command, *said]]
     node = dict(entry.node)
     if listed := node.pop("defaults", None):
-        lines += ["defaults:", *(line for each in listed for line in _choice(each, group))]
+        target = node.get("_target_")
+        meant = documented(target) if isinstance(target, str) else {}
+        lines += ["defaults:", *(line for each in listed for line in _choice(each, group, meant))]
     return "\n".join([*lines, *_commented(node, "")])
 
 
@@ -102,15 +104,16 @@ def _texts(entry: Entry) -> Iterator[str]:
     yield from (" ".join(_unmarked(each).split()) for each in (second, source) if each)
 
 
-def _choice(listed: Any, group: str) -> Iterator[str]:
-    """An entry of a defaults list, with the words that can stand in its place."""
+def _choice(listed: Any, group: str, meant: Mapping[str, str]) -> Iterator[str]:
+    """An entry of a defaults list, with what it means and the words that can stand in its place."""
     line = f"- {listed}"
     if isinstance(listed, Mapping):
         ((key, name),) = listed.items()
         line = f"- {key}: {name if isinstance(name, str) else json.dumps(name)}"
         within = key.removeprefix("/") if key.startswith("/") else f"{group}/{key}"
         if group and len(others := names(CONFIG_DIR, within)) > 1:
-            yield from _with_comment(line, f"{within}={' | '.join(others)}", "")
+            comment = "; ".join(filter(None, (meant.get(key, ""), f"{within}={' | '.join(others)}")))
+            yield from _with_comment(line, comment, "")
             return
     yield line
 

@@ -67,7 +67,7 @@ class GvmSampler(LengthLearningSampler, StagedSampler):
     num_stages = 2
 
     gradient_norm: GradientNorm
-    """What ``G_i`` is: ``sampler/gradient_norm=constant | lm_head | embed_tokens`` (the authors')."""
+    """What ``G_i`` is; ``embed_tokens`` is the authors'."""
     num_pilot: int = 8
     """Responses of each prompt's pilot (paper: 8; also 16 and 32)."""
     responses_per_prompt: int = 16

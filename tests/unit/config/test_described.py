@@ -36,9 +36,8 @@ def test_every_setting_of_a_sampler_is_explained():
 
 
 def test_alternatives_and_what_goes_with_an_option_are_printed():
-    assert "- embedding: policy            # estimator/embedding=policy | sentence | words" in described(
-        "estimator/gaussian_process"
-    )
+    assert "where prompts lie; estimator/embedding=policy | sentence | words" in described("estimator/gaussian_process")
+    assert "one that needs no policy" in described("estimator/similar_prompts")
     assert "objective=linear | log | logit | pass_at_k | power" in described("advantage/exact")
     assert "Needs an estimator that remembers prompts or predicts them" in described("advantage/history_baseline")
     assert "arXiv:2402.14740" in described("advantage/rloo")
