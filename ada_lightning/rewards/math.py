@@ -43,7 +43,7 @@ class MathReward:
     random points (:mod:`~ada_lightning.rewards.latex.symbolic`). Text of a model is never evaluated as code.
 
     - **Several boxes**: the last closed one counts, or all of the last paragraph with one
-      (:class:`~ada_lightning.rewards.extraction.LastBoxed`, ``several="list"``). No box: 0.
+      (:class:`~ada_lightning.rewards.extraction.LastBoxed`, ``+reward.reward.extraction.several=list``). No box: 0.
     - **Decimals**: a number with a decimal point may differ by ``decimal_tolerance * min(1, |gold|)``: 0.333333 is 1/3,
       0.33 is not. Numbers without one compare exactly.
     - **Worked out** (``simplified``): where the gold is a number the answer is one: an integer, decimal, ratio (6/8 is
