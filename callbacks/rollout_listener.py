@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
-from ada_lightning.analysis.metrics.effective_weight import effective_weights
-from ada_lightning.analysis.metrics.rollout import RolloutMetrics
+from ada_lightning.analysis.metrics.rollout import EstimatorCalibration, RolloutMetrics, effective_weights
 from ada_lightning.rollout.grader import LostAmounts
 
 if TYPE_CHECKING:

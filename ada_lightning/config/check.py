@@ -9,12 +9,9 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 from torch import nn
 
-from ada_lightning.config.cutting import cutting_errors
-from ada_lightning.config.engine import model_errors, rollout_errors
-from ada_lightning.config.environment import environment_errors
-from ada_lightning.config.estimator import label_errors
+from ada_lightning.config.engine import environment_errors, model_errors, rollout_errors
 from ada_lightning.config.keys import WITHOUT_EFFECT, unknown_keys
-from ada_lightning.config.method_rules import METHOD_RULES
+from ada_lightning.config.method_rules import METHOD_RULES, label_errors, overlong_errors
 from ada_lightning.config.notices import warn_of_settings
 from ada_lightning.config.overrides import override_errors
 from ada_lightning.config.parallel import accelerator_errors, parallel_errors
@@ -26,10 +23,14 @@ from ada_lightning.config.problems import (
     interpolation_errors,
     missing_values,
 )
-from ada_lightning.config.refill import overlong_errors
-from ada_lightning.config.staleness import staleness_errors
-from ada_lightning.config.streaming import streaming_errors
-from ada_lightning.config.update import gradient_norm_errors, mask_errors, target_errors
+from ada_lightning.config.update import (
+    cutting_errors,
+    gradient_norm_errors,
+    mask_errors,
+    staleness_errors,
+    streaming_errors,
+    target_errors,
+)
 from ada_lightning.config.values import value_errors
 from ada_lightning.config.view import ConfigView, Rule
 from ada_lightning.run.run_dir import name_problem

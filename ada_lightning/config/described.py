@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -15,8 +16,8 @@ from typing import Any
 import yaml
 
 from ada_lightning.config.generated import CONFIG_DIR
-from ada_lightning.core.options import locate
-from ada_lightning.methods.catalog import Entry, entries, experiments, groups, names
+from ada_lightning.core.options import first_paragraph, locate
+from ada_lightning.methods.catalog import Entry, entries, experiments, groups, names, values_of
 
 WIDTH = 120
 _COLUMN = 31
@@ -39,7 +40,7 @@ def described(name: str, config_dir: Path = CONFIG_DIR) -> str:
         if (config_dir / f"{path}.yaml").is_file():
             return (config_dir / f"{path}.yaml").read_text(encoding="utf-8").rstrip()
         if entry := entries().get(path):
-            return _as_yaml(entry, command=f"python train.py {chosen}")
+            return _as_yaml(entry, f"python train.py {chosen}", "" if path.startswith("experiment/") else group)
     if options := names(config_dir, name):
         return _overview(config_dir, name, options)
     options = [f"{group}/{each}" for group in groups(config_dir) for each in names(config_dir, group)]
@@ -71,28 +72,60 @@ def _head(file: Path) -> str:
 
 
 def _sentence(text: str) -> str:
-    return re.split(r"(?<=\w\.)\s(?=[A-Z])", text.replace("@package _global_ ", ""), maxsplit=1)[0]
+    plain = _unmarked(text.replace("@package _global_ ", ""))
+    return re.split(r"(?<=\w\.)(?<!\bDr\.)\s(?=[A-Z])", plain, maxsplit=1)[0]
 
 
-def _as_yaml(entry: Entry, command: str) -> str:
+def _as_yaml(entry: Entry, command: str, group: str) -> str:
     lines = [f"# @package {entry.package}"] if entry.package else []
-    lines += [
-        f"# {line}"
-        for line in [command, *textwrap.wrap(entry.text.replace("``", ""), WIDTH - 2, break_on_hyphens=False)]
-    ]
+    said = [line for text in _texts(entry) for line in textwrap.wrap(text, WIDTH - 2, break_on_hyphens=False)]
+    lines += [f"# {line}" for line in [command, *said]]
     node = dict(entry.node)
     if listed := node.pop("defaults", None):
-        lines += yaml.safe_dump({"defaults": listed}, sort_keys=False).splitlines()
+        target = node.get("_target_")
+        meant = documented(target) if isinstance(target, str) else {}
+        lines += ["defaults:", *(line for each in listed for line in _choice(each, group, meant))]
     return "\n".join([*lines, *_commented(node, "")])
 
 
-def _commented(node: Mapping[str, Any], indent: str) -> Iterator[str]:
+def _texts(entry: Entry) -> Iterator[str]:
+    """What an option is; where that is its class's docstring, also what the second paragraph and the source say."""
+    yield entry.text.replace("``", "")
+    target = next(values_of(entry.node, ("_target_",)), None)
+    if target is None or first_paragraph(kind := locate(target)) != entry.text:
+        return
+    second, source = "", ""
+    for paragraph in (inspect.getdoc(kind) or "").split("\n\n")[1:]:
+        section = re.match(r"[A-Z]\w+:\n", paragraph)
+        if section is None and not second and not source:
+            second = paragraph
+        elif section and section[0] == "Source:\n":
+            source = f"Source: {paragraph.removeprefix(section[0])}"
+    yield from (" ".join(_unmarked(each).split()) for each in (second, source) if each)
+
+
+def _choice(listed: Any, group: str, meant: Mapping[str, str]) -> Iterator[str]:
+    """An entry of a defaults list, with what it means and the words that can stand in its place."""
+    line = f"- {listed}"
+    if isinstance(listed, Mapping):
+        ((key, name),) = listed.items()
+        line = f"- {key}: {name if isinstance(name, str) else json.dumps(name)}"
+        within = key.removeprefix("/") if key.startswith("/") else f"{group}/{key}"
+        if group and len(others := names(CONFIG_DIR, within)) > 1:
+            comment = "; ".join(filter(None, (meant.get(key, ""), f"{within}={' | '.join(others)}")))
+            yield from _with_comment(line, comment, "")
+            return
+    yield line
+
+
+def _commented(node: Mapping[str, Any], indent: str, texts: Mapping[str, str] | None = None) -> Iterator[str]:
     """Every value of a node on its line, with what its class says of it."""
-    texts = documented(node["_target_"]) if isinstance(node.get("_target_"), str) else {}
+    texts = documented(node["_target_"]) if isinstance(node.get("_target_"), str) else texts or {}
     for key, value in node.items():
         if isinstance(value, Mapping) and value:
             yield from _with_comment(f"{indent}{key}:", texts.get(key, ""), indent)
-            yield from _commented(value, f"{indent}  ")
+            given_to = node.get("path") if key == "arguments" else None  # the class that an environment's pool makes
+            yield from _commented(value, f"{indent}  ", documented(given_to) if given_to else None)
         else:
             spelt = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
             written = f"{indent}{key}: {spelt.removesuffix('...' + chr(10)).strip()}"
@@ -126,9 +159,12 @@ def documented(target: str) -> Mapping[str, str]:
 
 def _plain_words(text: str) -> str:
     """On one line, without the marks of reStructuredText."""
-    named = re.sub(r":\w+:`~?([^`]+)`", lambda role: role[1].rpartition(".")[2], text)
-    said = " ".join(named.replace("``", "").split()).rstrip(".")
+    said = " ".join(_unmarked(text).split()).rstrip(".")
     return said[:1].lower() + said[1:] if said[1:2].islower() else said
+
+
+def _unmarked(text: str) -> str:
+    return re.sub(r":\w+:`~?([^`]+)`", lambda role: role[1].rpartition(".")[2], text).replace("``", "")
 
 
 def _fields(kind: type) -> dict[str, str]:

@@ -9,8 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.analysis.evaluation.checkpoint import OF_RUN
-from ada_lightning.config.engine import model_errors
-from ada_lightning.config.environment import environment_errors
+from ada_lightning.config.engine import environment_errors, model_errors
 from ada_lightning.config.keys import unknown_keys
 from ada_lightning.config.overrides import overrides_without_effect
 from ada_lightning.config.prepare import UNUSED, size_errors

@@ -22,8 +22,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ada_lightning.config.elsewhere import elsewhere
-from ada_lightning.config.keys import GROUPS_OF_COMPONENTS, WITHOUT_EFFECT, accepted_keys, unknown_key
+from ada_lightning.config.keys import GROUPS_OF_COMPONENTS, WITHOUT_EFFECT, accepted_keys, elsewhere, unknown_key
 
 VERSION_BASE = "1.3"
 _LIST = "[...]"

@@ -16,10 +16,9 @@ from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.core.protocols import Curriculum, PromptSource, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup
-from ada_lightning.data.encoded_prompts import EncodedPrompts
+from ada_lightning.data.encoded_prompts import EncodedPrompts, OnlyPrompts
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.old_logprobs import OldLogprobs
-from ada_lightning.data.only import OnlyPrompts
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.packing import pack_for_replicas, pack_groups
@@ -54,8 +53,9 @@ class RolloutDataModule(EncodedPrompts):
         curriculum: which prompts a step trains on; None is
             :class:`~ada_lightning.methods.curriculum.UniformCurriculum`.
         format: how chat turns become tokens; None chooses by the tokenizer.
-        only: train on the prompts of this file alone (:class:`~ada_lightning.data.only.OnlyPrompts`): a folder of
-            ``prepare.py``, or a parquet file with prompt ids; None trains on all. Held-out prompts stay as they are.
+        only: train on the prompts of this file alone (:class:`~ada_lightning.data.encoded_prompts.OnlyPrompts`): a
+            folder of ``prepare.py``, or a parquet file with prompt ids; None trains on all. Held-out prompts stay as
+            they are.
 
     Raises:
         ValueError: a size below 1, more minibatches than prompts in a step, or a file of prompts that cannot be used;

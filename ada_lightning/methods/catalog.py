@@ -54,7 +54,7 @@ def named_by(config_dir: Path, group: str, *keys: str) -> frozenset[str]:
     files = listed(config_dir / group, ".yaml")
     nodes = [each.node for path, each in entries().items() if path.startswith(f"{group}/")]
     in_files = {name for file in files for name in re.findall(pattern, file.read_text("utf-8"))}
-    return frozenset(in_files | {name for node in nodes for name in _values_of(node, wanted)})
+    return frozenset(in_files | {name for node in nodes for name in values_of(node, wanted)})
 
 
 def names(config_dir: Path, group: str) -> list[str]:
@@ -124,13 +124,13 @@ def _import_own(path: Path) -> None:
         raise ImportError(f"{path} has the name of another module, {other}; give the file another name")
 
 
-def _values_of(node: Any, keys: Collection[str]) -> Iterator[str]:
+def values_of(node: Any, keys: Collection[str]) -> Iterator[str]:
     """Texts that stand under some keys, at any depth."""
     if isinstance(node, Mapping):
         yield from (value for key, value in node.items() if key in keys and isinstance(value, str))
         node = list(node.values())
     for value in node if isinstance(node, list) else ():
-        yield from _values_of(value, keys)
+        yield from values_of(value, keys)
 
 
 def _made() -> dict[str, Entry]:

@@ -31,15 +31,15 @@ ADA = known(
         name="ada",
         card=Card(
             table="prompts",
-            changes="Thompson draw of largest p(1-p), few responses, baseline from history and the other responses",
+            changes="Thompson sampling by p(1-p), few responses, baseline from history and the other responses",
             needs="its own history; trains groups without a signal too",
             cost="4 per prompt",
             fidelity=(
-                "ours; with `spo` it shares the baseline from a Beta history of before the step, which "
-                "needs no group. `spo` has 1 response, not 4 with the others in the baseline; forgets by "
-                "the policy's movement, not a share per visit; starts from a measurement, not from a "
-                "prior of the run; draws from all prompts, not Thompson among candidates with a share in "
-                "turn; whitens"
+                "ours. As `spo`, it takes the baseline from a Beta history of before the step, which needs no group. "
+                "`spo` draws 1 response; `ada` draws 4, and the others are part of the baseline. `spo` forgets by how "
+                "far the policy moved, `ada` a share per visit. `spo` starts from a measurement, `ada` from a prior of "
+                "the run. `spo` draws from all prompts, `ada` by Thompson sampling among candidates, with a share in "
+                "turn. `spo` whitens"
             ),
             departs="exact for the mean pass rate of the prompts it chooses, which are not all prompts",
         ),
@@ -51,15 +51,16 @@ ADA = known(
             ),
         ),
         text="""
-            Samples where history says that there is something to learn: of each step's candidates, the prompts whose
-            responses are likeliest to differ, four responses each, all of them trained; the baseline comes from
-            history and the other responses. Its nearest relative is +experiment=spo (arXiv:2509.13232), with which it
-            shares a baseline from a Beta history of before the step. SPO draws one response a prompt, from all prompts
-            by sqrt(v (1 - v)), forgets by how far the policy has moved, starts from a measurement of every prompt and
-            whitens advantages; here it is four, Thompson sampling of p (1 - p) among candidates and a share in turn, a
-            fixed share per visit, a prior from the run's own prompts, and no whitening. Why:
-            docs/studies/gradient_variance.md; what it gained: docs/studies/cost_benefit.md. Four updates of a rollout
-            four times as large learned most per second there: data.num_minibatches=4 data.prompts_per_step=128.
+            Samples prompts whose responses will probably differ, judged by each prompt's history. Thompson sampling of
+            p (1 - p) picks them among the step's candidates. Each prompt gets four responses, and all of them train.
+            The baseline comes from the prompt's history and the other responses. The nearest relative is
+            +experiment=spo (arXiv:2509.13232): both take the baseline from a Beta history of before the step. SPO draws
+            one response per prompt, from all prompts by sqrt(v (1 - v)). It forgets by how far the policy has moved,
+            starts from a measurement of every prompt, and whitens advantages. ada forgets a fixed share per visit and
+            starts from a prior of the run's own prompts. A share of its places goes to all prompts in turn, and it does
+            not whiten. Why: docs/studies/gradient_variance.md. What it gained: docs/studies/cost_benefit.md. There,
+            four updates of a rollout four times as large learned most per second: data.num_minibatches=4
+            data.prompts_per_step=128.
         """,
         estimator=BetaHistory,
         curriculum="learnability",
@@ -74,14 +75,13 @@ ADA_SIMILAR = known(
         card=Card(
             table="prompts",
             changes="largest expected p(1-p); else as `ada`",
-            needs="visits to prompts with like words, and its own",
+            needs="visits to the prompt and to prompts with similar words",
             cost="4 per prompt",
             fidelity="ours",
             departs=(
-                "as `ada`; words say nothing where all prompts read alike. Relatives with a model of "
-                "their own: GPS (arXiv:2602.01970), a latent variable for the policy and a decoder over "
-                "embeddings, and PCL (arXiv:2510.01135), a value model that reads the prompt and takes "
-                "those nearest 1/2"
+                "as `ada`. Words tell nothing where all prompts read alike. Relatives have a model of their own: GPS "
+                "(arXiv:2602.01970) a latent variable for the policy and a decoder over embeddings; PCL "
+                "(arXiv:2510.01135) a value model that reads the prompt, and it takes those nearest 1/2"
             ),
         ),
         checked=Comparison(
@@ -93,10 +93,10 @@ ADA_SIMILAR = known(
             also=("grpo_chosen",),
         ),
         text="""
-            ada that needs no history: what a prompt's words share with prompts already sampled says what to expect of
-            it, so that prompts are told apart the first time they come. Why and what it gained:
-            docs/studies/cost_benefit.md, section on prompts that are seen once, with four updates of a larger rollout:
-            data.num_minibatches=4 data.prompts_per_step=128.
+            As ada, but it needs no history of a prompt: it predicts the pass rate from sampled prompts with similar
+            words. So it can tell prompts apart the first time they come. Why and what it gained:
+            docs/studies/cost_benefit.md, the section on prompts that are seen once, with four updates of a larger
+            rollout: data.num_minibatches=4 data.prompts_per_step=128.
         """,
         estimator=SimilarPrompts,
         curriculum=ExpectedUsefulness,
@@ -124,8 +124,9 @@ ADA_DIVERSE = known(
             ),
         ),
         text="""
-            ada_similar with prompts of a step that are unlike each other (after GPS, arXiv:2602.01970): the most
-            useful prompt first, then each time the one whose usefulness and distance to those chosen add up to most.
+            ada_similar, with prompts of a step that are unlike each other (after GPS, arXiv:2602.01970). The most
+            useful prompt comes first. Each next prompt has the largest sum of usefulness and distance to those already
+            chosen.
         """,
         estimator=SimilarPrompts,
         curriculum=DiverseUsefulness,
@@ -146,10 +147,10 @@ GRPO_CHOSEN = known(
             departs="the same",
         ),
         text="""
-            GRPO on the prompts that ada_similar would choose: those whose responses will probably differ, by what
-            prompts with like words have shown. Groups that turn out to be all alike do not train, so updates cost less
-            than ada_similar's. What it gained: docs/studies/cost_benefit.md, section on prompts that are seen once,
-            with four updates of a larger rollout: data.num_minibatches=4 data.prompts_per_step=128.
+            GRPO on the prompts that ada_similar would choose: those whose responses will probably differ, judged by
+            sampled prompts with similar words. Groups with equal rewards do not train, so updates cost less than
+            ada_similar's. What it gained: docs/studies/cost_benefit.md, the section on prompts that are seen once, with
+            four updates of a larger rollout: data.num_minibatches=4 data.prompts_per_step=128.
         """,
         estimator=SimilarPrompts,
         curriculum=ExpectedUsefulness,
@@ -161,7 +162,10 @@ GRPO_CHOSEN = known(
 ADA_SEQ_BALANCE = known(
     Recipe(
         name="ada_seq_balance",
-        text="Reinforce-Ada-Seq-balance, the update exact for the log objective.",
+        text="""
+            Reinforce-Ada-Seq-balance: each prompt is sampled until it has enough right and enough wrong responses. The
+            update is exact for the log objective.
+        """,
         sampler=BalanceSampler,
         selection=BalancedSelection,
         advantage=ExactAdvantage,
@@ -176,8 +180,8 @@ ADA_SEQ_POS = known(
             cost="4 to 32",
             fidelity="update: ours",
             departs=(
-                "exact estimator instead of the official rule; that is `ada_seq_balance_official`, the "
-                "paper's text `ada_seq_balance_paper_v3`"
+                "exact estimator instead of the official rule. The official rule is `ada_seq_balance_official`, the "
+                "paper's text is `ada_seq_balance_paper_v3`"
             ),
             also=("ada_seq_balance",),
         ),
@@ -187,7 +191,10 @@ ADA_SEQ_POS = known(
             test="unit/core/stopping/test_paths.py::test_end_probabilities_equal_an_enumeration_of_all_sequences",
             also=("ada_seq_balance",),
         ),
-        text="Reinforce-Ada-Seq-pos, the update exact for the log objective.",
+        text="""
+            Reinforce-Ada-Seq-pos: each prompt is sampled until it has enough right responses. The update is exact for
+            the log objective.
+        """,
         sampler=PositiveSampler,
         selection=BalancedSelection,
         advantage=ExactAdvantage,
@@ -247,11 +254,11 @@ ADA_SPREAD_PARTIAL_CREDIT = known(
             ),
         ),
         text="""
-            Rewards that are not binary: words of 3 or 4 letters spelled backward, part of the reward for each letter
-            in its place. Sampled until two rewards are half a word apart, some of every stratum trained; follows the
-            mean reward. Untrained, SmolLM2-135M gets a letter or two right in about one response of four, and hardly
-            ever the word. selection.random_order: the first generated of a stratum are not like the later ones, see
-            WeightedLeaveOneOutAdvantage.
+            For rewards that are not binary. The task is to spell words of 3 or 4 letters backward; each letter in its
+            place earns part of the reward. A prompt is sampled until two rewards are half a word apart, and some
+            responses of every stratum train. The update follows the mean reward. Untrained, SmolLM2-135M gets a letter
+            or two right in about one response of four, and hardly ever the word. selection.random_order is true because
+            the first generated of a stratum are not like the later ones, see WeightedLeaveOneOutAdvantage.
         """,
         sampler=SpreadSampler,
         selection=StratifiedSelection,
@@ -273,7 +280,7 @@ GRPO = known(
             cost="4, 16",
             fidelity="advantage: faithful",
             departs=(
-                "the loss is the default one; the published (mean over responses, clip 0.2, KL 0.04) is `loss=grpo`"
+                "the loss is the default one; the published one (mean over responses, clip 0.2, KL 0.04) is `loss=grpo`"
             ),
             also=("grpo_n16",),
         ),
@@ -288,10 +295,10 @@ GRPO = known(
             ),
         ),
         text="""
-            GRPO's advantage: a fixed group per prompt, all of it trained, rewards standardised within the group. The
-            loss is this project's default (loss=clipped), so that other advantages can be compared with it; the
-            published one, a mean over responses with a KL, is loss=grpo. Groups of several sizes at updates of about
-            equal size: see +experiment=grpo_n16.
+            GRPO's advantage: a fixed group of responses per prompt, all of them trained, rewards standardised within
+            the group. The loss is this project's default (loss=clipped), so that other advantages can be compared with
+            it. The published loss is loss=grpo: a mean over responses, with a KL. To compare groups of several sizes at
+            updates of about equal size see +experiment=grpo_n16.
         """,
         sampler=UniformSampler,
         selection=AllSelection,
@@ -302,8 +309,8 @@ GRPO_N16 = known(
     Recipe(
         name="grpo_n16",
         text="""
-            GRPO with groups of 16, the paper's larger baseline (arXiv:2510.04996v3, Table 2). The loss is a sum over
-            responses by default, so its expected update is 5.4 to 9.4 times that of +experiment=grpo (pass rates of
+            GRPO with groups of 16, the paper's larger baseline (arXiv:2510.04996v3, Table 2). The default loss is a sum
+            over responses. Its expected update is therefore 5.4 to 9.4 times that of +experiment=grpo (pass rates of
             0.5 to 0.02), before policy.max_grad_norm. Compare the two with loss/reduction=prompt_mean on both, which
             leaves 1.3 to 2.3 times.
         """,
@@ -323,8 +330,8 @@ RLOO = known(
             departs="KL in the loss, off",
         ),
         text="""
-            RLOO (arXiv:2402.14740): a fixed group, reward minus the mean of the others, REINFORCE without a clip. The
-            paper's KL is part of its reward; here it would be loss.kl_coef.
+            RLOO (arXiv:2402.14740): a fixed group, each reward minus the mean of the others, REINFORCE without a clip.
+            In the paper the KL is part of the reward. Here it would be part of the loss: loss.kl_coef.
         """,
         sampler=UniformSampler,
         selection=AllSelection,
@@ -352,11 +359,11 @@ CALCULATOR = known(
     Recipe(
         name="environments/calculator",
         text="""
-            Episodes of up to three turns: call the calculator, read its result, answer (docs/environments.md). To
-            sampling, selection and update an episode is one draw, so the method is any other experiment's, named
-            before this one: '+experiment=[grpo,environments/calculator]'. Alone it is ada_seq_balance's.
-            max_new_tokens are the tokens of one turn, of which a call takes about 16; max_model_tokens hold prompt and
-            all turns together.
+            Episodes of up to three turns: the model calls the calculator, reads the result and answers
+            (docs/environments.md). Sampling, selection and update treat an episode as one response. So the method can
+            be that of any other experiment, named before this one: '+experiment=[grpo,environments/calculator]'. Alone
+            it is ada_seq_balance's. max_new_tokens are the tokens of one turn; a call takes about 16. max_model_tokens
+            hold the prompt and all turns together.
         """,
         options={"data": "calculator", "reward": "exact_match", "environment": "calculator"},
         settings={"rollout.sampling.max_new_tokens": 24, "rollout.max_model_tokens": 384},
@@ -366,9 +373,10 @@ GUESS = known(
     Recipe(
         name="environments/guess",
         text="""
-            A game of up to three turns: guess a number among seven, told higher or lower (docs/environments.md). The
-            method is any other experiment's, named before this one; alone it is ada_seq_balance's. max_new_tokens are
-            the tokens of one turn, of which a guess takes two to four; max_model_tokens hold prompt and all turns.
+            A game of up to three turns: the model guesses a number among seven and is told higher or lower
+            (docs/environments.md). The method can be that of any other experiment, named before this one; alone it is
+            ada_seq_balance's. max_new_tokens are the tokens of one turn; a guess takes two to four. max_model_tokens
+            hold the prompt and all turns together.
         """,
         options={"data": "guess", "reward": "exact_match", "environment": "guess"},
         settings={"rollout.sampling.max_new_tokens": 8, "rollout.max_model_tokens": 384},

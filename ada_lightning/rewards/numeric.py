@@ -10,11 +10,11 @@ from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastQuantity, way_out
 from ada_lightning.rewards.latex.clock import read_time
 from ada_lightning.rewards.latex.cost import has_symbol, is_affordable, rational
-from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.evaluated import num_open
 from ada_lightning.rewards.latex.forms import is_another_form, num_tasks
 from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
+from ada_lightning.rewards.latex.statement import read_statement
 from ada_lightning.rewards.latex.symbolic import decimal_value
 from ada_lightning.rewards.latex.text import depth, tidy
 

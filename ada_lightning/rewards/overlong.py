@@ -21,7 +21,7 @@ from ada_lightning.rewards.verdict_cache import judged_part
     reward=use(ReasoningGymReward, extraction=use(LastNumber), binary=True),
 )
 class OverlongReward(CombinedReward):
-    """Adds to another reward a penalty that grows linearly over the last stretch before the length limit.
+    """Adds to another reward a penalty that grows linearly over the last tokens before the length limit.
 
     With ``max_tokens`` L and a buffer of ``c = buffer_ratio L`` tokens, a response of n tokens gets
 
@@ -34,6 +34,7 @@ class OverlongReward(CombinedReward):
 
     Both parts are logged: ``reward/correct`` before the penalty and ``reward/overlong``. Choose a
     ``rollout.positive_threshold`` that a right answer passes in spite of the penalty: 0 with rewards of 0 and 1.
+    Held-out avg@k has the penalty in it.
 
     Args:
         reward: the reward to add to.
@@ -45,7 +46,7 @@ class OverlongReward(CombinedReward):
         ValueError: a number out of range, or ``reward`` is none; all in one message.
 
     Source:
-        DAPO, arXiv:2503.14476, eq. 13; verl-recipe ``dapo`` (``overlong_buffer``).
+        DAPO, arXiv:2503.14476, section 3.4, eq. 13; verl-recipe ``dapo`` (``overlong_buffer``).
 
     Example:
         >>> from ada_lightning.rewards.format import FormatReward

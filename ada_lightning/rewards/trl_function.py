@@ -32,7 +32,7 @@ class TrlFunctionReward(UserFunctionReward):
             with ``role`` and ``content``, and a completion is ``[{"role": "assistant", "content": text}]``. False:
             both are texts, the prompt its turns' contents joined by an empty line.
         arguments: constants for parameters of these names, given as they are.
-        cacheable: see :class:`~ada_lightning.rewards.user_function.UserFunctionReward`.
+        cacheable: whether equal responses to a prompt get equal rewards, so that a grade can be remembered.
     """
 
     own_names = ("prompts", "completions")

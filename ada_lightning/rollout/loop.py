@@ -3,7 +3,7 @@
 Choose prompts -> beliefs -> begin the step -> sync weights -> drive engine and graders -> select -> weigh -> pack ->
 hand to the update -> learn. The file has them in this order.
 
-``programs/train.py`` makes the parts. ``callbacks/adaptive_sampling.py`` makes a :class:`Loop` of them, and
+``programs/training_run.py`` makes the parts. ``callbacks/adaptive_sampling.py`` makes a :class:`Loop` of them, and
 ``data/datamodule.py`` lets Lightning iterate over :meth:`Loop.updates`. Read next: ``core/step.py`` (which response is
 asked for, and when), ``rollout/driver.py`` (engine and graders), ``training/policy.py`` (the update and its loss).
 """

@@ -3,7 +3,7 @@
 Optimisation is manual. A batch is a varying number of token-budget microbatches whose losses are already divided by
 global counts; automatic optimisation would divide once more by a constant number of accumulation steps.
 
-Batches come from ``rollout/loop.py``. Read next: ``training/losses/clipped.py``, the loss of a token.
+Batches come from ``rollout/loop.py``. Read next: ``training/losses/ratios.py``, the loss of a token.
 """
 
 from __future__ import annotations

@@ -3,14 +3,99 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.functional import spearman_corrcoef
+from torchmetrics.utilities import dim_zero_cat
 
-from ada_lightning.core.records import Response, ResponseGroup
+from ada_lightning.core.records import Response, ResponseGroup, ResponsePool
 from ada_lightning.core.step_records import RolloutResult
+
+
+class EstimatorCalibration(Metric):
+    """Errors and rank correlation of each pool's belief, against its first round, which no rule has biased.
+
+    States add up or are concatenated, so any split over steps and ranks gives the same figures.
+    """
+
+    full_state_update = False
+    squared_error: Tensor
+    num_responses: Tensor
+    predicted: list[Tensor]
+    observed: list[Tensor]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        for name in ("squared_error", "num_responses"):
+            self.add_state(name, default=torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
+        for name in ("predicted", "observed"):
+            self.add_state(name, default=[], dist_reduce_fx="cat")
+
+    def update(self, pools: Sequence[ResponsePool]) -> None:
+        """Add the pools of a step."""
+        for pool in pools:
+            first_round = pool.responses[: len(pool.first_round_rewards)]
+            if not first_round:
+                continue
+            outcomes = [float(response.is_positive) for response in first_round]
+            mean = pool.belief.mean
+            self.squared_error += sum((mean - outcome) ** 2 for outcome in outcomes)
+            self.num_responses += len(outcomes)
+            self.predicted.append(torch.tensor([mean]))
+            self.observed.append(torch.tensor([sum(outcomes) / len(outcomes)]))
+
+    def compute(self) -> dict[str, Tensor]:
+        """``estimator/brier`` per response, ``estimator/mae`` per prompt, ``estimator/rank_correlation`` (Spearman).
+
+        The mean absolute error is of expected against observed pass rates; VIP (arXiv:2602.01601) measures predictors
+        by it. A few responses per prompt leave an error of their own in it: compare estimators on equal numbers. The
+        rank correlation is there where both sides vary.
+        """
+        figures = {"estimator/brier": self.squared_error / self.num_responses.clamp_min(1)}
+        if len(self.predicted):  # a list, or one tensor once states are synchronised
+            predicted, observed = dim_zero_cat(self.predicted), dim_zero_cat(self.observed)
+            figures["estimator/mae"] = (predicted - observed).abs().mean()
+            if predicted.unique().numel() > 1 and observed.unique().numel() > 1:
+                figures["estimator/rank_correlation"] = spearman_corrcoef(predicted, observed)
+        return figures
+
+
+EDGES = (0.0, 0.125, 0.25, 0.5, 0.75, 0.875)
+"""Lower ends of the bins of a pool's mean."""
+
+
+def effective_weights(groups: Iterable[ResponseGroup]) -> dict[str, float]:
+    """Mean over prompts of ``sum of A / p over positives - sum of A / q over negatives``, by bin of the pool's mean.
+
+    That sum is the factor on grad p that a prompt's kept responses have, as far as the pool's mean shows p: about
+    ``f'(p)`` for an estimator of objective f. Only prompts with both classes of which something is kept are counted.
+
+    Args:
+        groups: what trains of a rollout, with advantages.
+
+    Returns:
+        ``weight/pass_rate_from_<lower end>`` of every bin that has prompts.
+    """
+    pulls = defaultdict(list)
+    for group in groups:
+        pool = group.pool
+        if group.kept and pool.num_positive and pool.num_negative:
+            rate = pool.num_positive / pool.num_sampled
+            pulls[EDGES[bisect_right(EDGES, rate) - 1]].append(
+                sum(
+                    (kept.advantage or 0.0) / (rate if kept.response.is_positive else rate - 1.0) for kept in group.kept
+                )
+            )
+    return {f"weight/pass_rate_from_{edge:g}": fmean(values) for edge, values in sorted(pulls.items())}
+
 
 _USUAL_FAILURES = ("timeout", "crash", "memory")
 ENDS = ("done", "length", "turns", "context", "failed")

@@ -87,7 +87,7 @@ _WITHOUT_STD = GroupNormalizedAdvantage(normalize_std=False)
 
 @option("advantage", "rloo")
 class LeaveOneOutAdvantage(BaselineAdvantage):
-    """RLOO: reward minus the mean of the *others* of its kept group, so the baseline is independent of the response.
+    """RLOO: reward minus the mean of the others of its kept group, so the baseline is independent of the response.
 
     It is ``(r - mean) n / (n - 1)``, and 0 in a group of one.
 
@@ -198,7 +198,7 @@ preset(
 @option("advantage", "weighted_leave_one_out", baseline=use(LeaveOneOutRate))
 @dataclass(kw_only=True, eq=False)
 class WeightedLeaveOneOutAdvantage(BaselineAdvantage):
-    """The gradient of the mean reward, for rewards that are not binary: reward minus a baseline, by the pool's mix.
+    """The gradient of the mean reward, for rewards that are not binary: reward minus a baseline, weighted by the mix.
 
     ``(N_s / m_s) / N * (r - baseline)``: the sum over a prompt's kept responses is the pool's mean over all N.
     ``N_s / m_s`` (:attr:`~ada_lightning.core.records.KeptResponse.selection_weight`) undoes the selection. Goes with

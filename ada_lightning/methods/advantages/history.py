@@ -84,7 +84,7 @@ class RoundedHistoryAdvantage(HistoryAdvantage):
     expectation is that of :class:`HistoryBaselineAdvantage`, the posterior mean given the prompt's belief of before the
     step and the other kept responses. It does not depend on the response, so the expected update is that of the mean
     pass rate, however wrong the belief, where all responses that were drawn train: as of the baseline unrounded,
-    ``rollout.truncated=exclude`` bends it. What rounding costs is noise per generated response: `max(p, 1-p)` of them
+    ``rollout.truncated=exclude`` biases it. What rounding costs is noise per generated response: `max(p, 1-p)` of them
     train nothing.
 
     Claim: where training a response costs several times what drawing it does, train few and the right ones. A response

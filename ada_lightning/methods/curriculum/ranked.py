@@ -22,7 +22,7 @@ from ada_lightning.methods.estimators import WordEmbedding
 Array = NDArray[np.float64]
 
 _FEWEST_CANDIDATES = 2
-"""Per prompt of a step. A stretch of two epochs can hold a prompt twice: at least half of it is distinct."""
+"""Per prompt of a step. A chunk of two epochs can hold a prompt twice: at least half of it is distinct."""
 _NUM_QUANTILES = 64
 _QUANTILES_Q = (np.arange(_NUM_QUANTILES) + 0.5) / _NUM_QUANTILES
 """A mean over these is the expectation under a Beta distribution to within 0.001 for ``p (1 - p)``."""
@@ -32,7 +32,7 @@ _QUANTILES_Q = (np.arange(_NUM_QUANTILES) + 0.5) / _NUM_QUANTILES
 class RankedCurriculum(Checked, Curriculum, ABC):
     """The best of a step's candidates, and a few prompts whatever is believed of them.
 
-    The candidates are the next stretch of a walk through shuffled epochs, ``candidate_ratio`` per prompt of the step.
+    The candidates are the next chunk of a walk through shuffled epochs, ``candidate_ratio`` per prompt of the step.
     So no prompt comes more than ``candidate_ratio + revisit_ratio`` times as often as in uniform order, and no step is
     made of the same few favourites as the one before. A second walk fills ``revisit_ratio`` of all places: it comes by
     every prompt at least once in ``2 N / (revisit_ratio P)`` steps (N training prompts, P per step), so nothing is
@@ -130,7 +130,7 @@ class RankedCurriculum(Checked, Curriculum, ABC):
 @option("curriculum", "difficulty_band")
 @dataclass(kw_only=True, eq=False)
 class DifficultyBand(RankedCurriculum):
-    """Prompts believed to be neither too hard nor too easy, and those never seen; then the nearest to the band.
+    """Prompts whose believed pass rate lies in a band, and those never seen; then the nearest to the band.
 
     Needs an estimator that remembers prompts: beta_history, ema, window or similar_prompts.
 
@@ -224,7 +224,7 @@ preset(
 @option("curriculum", "expected", choices={"usefulness": "learnability"})
 @dataclass(kw_only=True, eq=False)
 class ExpectedUsefulness(RankedCurriculum):
-    """The prompts of which the most is expected, by all that is believed of their pass rates; nothing is drawn.
+    """The prompts with the largest expected usefulness, by what is believed of their pass rates; nothing is drawn.
 
     For ``estimator=similar_prompts``, which tells prompts apart before they were sampled: with counts alone all prompts
     never seen are the same.

@@ -13,7 +13,7 @@ from ada_lightning.core.records import Prompt
 
 @option("curriculum", "uniform")
 class UniformCurriculum(Curriculum):
-    """Every training prompt once per epoch, in a new seeded order each time, cut in order.
+    """Every training prompt once per epoch, in a new seeded order each time; steps follow that order.
 
     A function of step and seed alone: nothing is asked about the prompts. A step across the end of an epoch can hold a
     prompt of both.

@@ -38,8 +38,8 @@ class BetaHistory(CountingEstimator):
         memory: share of a prompt's counts that survives a visit, since the policy has changed in between.
         drift_visits: latest visits that tell how far the policy has moved since what is remembered; 0 takes what is
             remembered as it is.
-        history_file: known counts to start from, a run's history.json or measured pass rates as .parquet
-            (:mod:`ada_lightning.methods.estimators.history_file`); None: none.
+        history_file: known counts to start from: a run's history.json (``{prompt id: [positives, responses]}``) or
+            measured pass rates as .parquet (``prompt_id, num_positive, num_samples``); None: none.
 
     Raises:
         ValueError: ``memory`` outside [0, 1], ``drift_visits`` negative, or a history file that cannot be used; all in

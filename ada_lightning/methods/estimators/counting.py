@@ -81,8 +81,8 @@ class EmaEstimator(CountingEstimator):
         alpha: positives imagined beforehand; above 0.
         beta: negatives imagined beforehand; above 0.
         decay: share of a prompt's counts that survives a visit, since the policy has changed in between.
-        history_file: known counts to start from, a run's history.json or measured pass rates as .parquet
-            (:mod:`ada_lightning.methods.estimators.history_file`); None: none.
+        history_file: known counts to start from: a run's history.json (``{prompt id: [positives, responses]}``) or
+            measured pass rates as .parquet (``prompt_id, num_positive, num_samples``); None: none.
 
     Raises:
         ValueError: a value out of its range, or a history file that cannot be used; all in one message.
@@ -144,8 +144,8 @@ class WindowEstimator(CountingEstimator):
             true).
         alpha: positives imagined beside those counted, where a prior is needed; above 0 (ours).
         beta: negatives imagined beside those counted; above 0 (ours).
-        history_file: known counts to start from, a run's history.json or measured pass rates as .parquet
-            (:mod:`ada_lightning.methods.estimators.history_file`); None: none.
+        history_file: known counts to start from: a run's history.json (``{prompt id: [positives, responses]}``) or
+            measured pass rates as .parquet (``prompt_id, num_positive, num_samples``); None: none.
 
     Raises:
         ValueError: a value out of its range, or a history file that cannot be used; all in one message.

@@ -73,7 +73,7 @@ class _Visit(NamedTuple):
 
 @option("estimator", "similar_prompts", choices={"embedding": "words"})
 class SimilarPrompts(CountingEstimator):
-    """A Gaussian process over prompts: own visits, those of prompts with like words, and how the policy moves.
+    """A Gaussian process over prompts: learns from their visits, from similar words and from how the policy moves.
 
     It is fitted anew to the latest visits after every step.
 
@@ -109,8 +109,8 @@ class SimilarPrompts(CountingEstimator):
             strength. 0: nothing.
         scale_width: how far similar, own and drift scale and ``prompt_drift_visits`` may be from what is given:
             standard deviation of their logarithms. 0: as given.
-        history_file: known counts to start from, a run's history.json or measured pass rates as .parquet
-            (:mod:`ada_lightning.methods.estimators.history_file`); None: none. They count as
+        history_file: known counts to start from: a run's history.json (``{prompt id: [positives, responses]}``) or
+            measured pass rates as .parquet (``prompt_id, num_positive, num_samples``); None: none. They count as
             visits of the policy that begins to train, to which the search is applied at once. Of more than
             ``num_visits`` training prompts in it as many are taken, evenly spread.
 

@@ -38,7 +38,7 @@ _SEED_OF_TIES = "cgrpo"
 @option("sampler", "cgrpo")
 @dataclass(kw_only=True, eq=False)
 class CGrpoSampler(Checked, Sampler):
-    """C-GRPO's exit: blocks until one answer alone is as frequent as a calibrated threshold (trl-cgrpo 0.2.0).
+    """C-GRPO's exit: blocks until one answer is as frequent as a calibrated threshold asks (trl-cgrpo 0.2.0).
 
     The reward must tell answers. Stopping where answers agree costs most where they do not. Agreement is not looked at
     by reward, but where responses agree GRPO has no gradient, so what is spent goes to prompts that have one; the pool
@@ -248,11 +248,13 @@ CGRPO = known(
             against="by hand",
             test="unit/methods/sampling/test_cgrpo.py::test_golden_numbers_of_the_package",
         ),
-        text="C-GRPO's exit (package trl-cgrpo 0.2.0) on GRPO: a prompt stops at 2, 4, 8, 16 or 32 responses, where "
-        "one answer is frequent enough by a threshold calibrated with right answers. The package calibrates on "
-        "held-out prompts and leaves that out of the saving it shows. Here calibrations are steps that draw 32 of "
-        "every prompt, 128 prompts first and after every 50 steps, and count. With its strict setting (delta small, "
-        "weak policy) it is SPEED with 2 and 30; read rollout/num_sampled beside the others.",
+        text="""
+            C-GRPO's exit (package trl-cgrpo 0.2.0) on GRPO. A prompt stops at 2, 4, 8, 16 or 32 responses, where one
+            answer is frequent enough by a threshold calibrated with right answers. The package calibrates on held-out
+            prompts and leaves that out of the saving it shows. Here calibrations are steps that draw 32 responses of
+            every prompt, and they count: 128 prompts first, and again after every 50 steps. With its strict setting
+            (delta small, weak policy) it is SPEED with 2 and 30. Read rollout/num_sampled beside the others.
+        """,
         sampler=CGrpoSampler,
         selection=AllSelection,
         advantage=GroupNormalizedAdvantage,

@@ -14,11 +14,12 @@ DAPO = known(
     Recipe(
         name="dapo",
         text="""
-            DAPO (arXiv:2503.14476): only groups with a signal train and others are drawn in their stead, its loss (clip
-            0.2 and 0.28, dual clip 10, token mean, no KL, no correction for the engine), a penalty for coming near the
-            length limit. A right answer counts as one in spite of the penalty (rollout.positive_threshold=0), and
-            groups are filtered by accuracy, not by the reward with the penalty (refill.component=correct). The paper's
-            sizes: prompts_per_step 512, groups of 16, 16 minibatches, learning rate 1e-6 with 20 steps of warm-up.
+            DAPO (arXiv:2503.14476). Only groups with a signal train; the others are replaced by new prompts. The loss
+            is DAPO's: clip 0.2 and 0.28, dual clip 10, token mean, no KL, no correction for the engine. Responses near
+            the length limit get a penalty. A right answer counts as one in spite of the penalty
+            (rollout.positive_threshold=0). Groups are filtered by accuracy, not by the reward with the penalty
+            (refill.component=correct). The paper's sizes: prompts_per_step 512, groups of 16, 16 minibatches, learning
+            rate 1e-6 with 20 steps of warm-up.
         """,
         sampler=use(UniformSampler, group_size=8),
         selection="all",

@@ -117,10 +117,12 @@ DARS_ET = known(
             test="unit/methods/sampling/test_pilot.py::test_golden_values_of_dars",
             also=("dars_hw",),
         ),
-        text="DARS with equal treatment (arXiv:2508.13755): a second round for prompts with less than half of the "
-        "first one right, the whole pool trained, mean-centred advantages summed over responses (their scripts: no "
-        "standard deviation, a constant length). advantage=exact goes with it, too: it undoes what the second round "
-        "does to the objective.",
+        text="""
+            DARS with equal treatment (arXiv:2508.13755): prompts with less than half of the first round right get a
+            second one. The whole pool trains. Advantages are mean-centred and summed over responses (their scripts: no
+            standard deviation, a constant length). advantage=exact goes with it, too: it undoes what the second round
+            does to the objective.
+        """,
         sampler=DarsSampler,
         selection=AllSelection,
         advantage="dr_grpo",

@@ -13,8 +13,8 @@ FLOWRL = known(
     Recipe(
         name="flowrl",
         text="""
-            FlowRL: a fixed group per prompt, rewards standardised in it, and the policy is drawn towards the reference
-            tilted by them instead of towards the highest reward. The head that learns log Z trains beside the policy.
+            FlowRL: a fixed group per prompt, with rewards standardised in it. The policy is drawn towards the reference
+            tilted by the rewards, not towards the highest reward. The head that learns log Z trains beside the policy.
         """,
         sampler=UniformSampler,
         selection="all",

@@ -248,10 +248,12 @@ GRESO = known(
             against="by hand",
             test="unit/methods/curriculum/test_greso.py::test_probabilities_move_as_in_the_authors_code",
         ),
-        text="GRESO (arXiv:2506.02177): prompts that had no signal at their last visits are skipped at random; what is "
-        "left is filtered and filled up as by DAPO, in waves as large as is necessary. Its batch is 256 prompts "
-        "with groups of 8, its clip 0.2 on both sides, its entropy bonus 0.001; those of this run are the "
-        "defaults of loss=clipped.",
+        text="""
+            GRESO (arXiv:2506.02177): prompts that had no signal at their last visits are skipped at random. The others
+            are filtered and filled up as by DAPO, in waves as large as necessary. Its batch is 256 prompts with groups
+            of 8, its clip 0.2 on both sides, its entropy bonus 0.001. Those of this run are the defaults of
+            loss=clipped.
+        """,
         curriculum=GresoCurriculum,
         sampler=use(UniformSampler, group_size=8),
         selection="all",

@@ -67,7 +67,7 @@ class GvmSampler(LengthLearningSampler, StagedSampler):
     num_stages = 2
 
     gradient_norm: GradientNorm
-    """What ``G_i`` is: ``sampler/gradient_norm=constant | lm_head | embed_tokens`` (the authors')."""
+    """What ``G_i`` is; ``embed_tokens`` is the authors'."""
     num_pilot: int = 8
     """Responses of each prompt's pilot (paper: 8; also 16 and 32)."""
     responses_per_prompt: int = 16
@@ -142,10 +142,12 @@ GVM_RAFT = known(
             ),
             also=("gvm_grpo",),
         ),
-        text="GVM-RAFT++: a step divided so that the gradient of right answers varies least, trained on right answers "
-        "alone, every prompt the same weight (arXiv:2505.02391). Gradients of the output layer instead of the input "
-        "embeddings: ours; sampler/gradient_norm=embed_tokens takes the authors'. They clip above at 0.28 in RAFT++, "
-        "0.3 to 0.4 in GVM-RAFT++.",
+        text="""
+            GVM-RAFT++ (arXiv:2505.02391): a step is divided so that the gradient of right answers varies least. Only
+            right answers train, and every prompt has the same weight. Taking gradients of the output layer instead of
+            the input embeddings is ours; sampler/gradient_norm=embed_tokens takes the authors'. They clip above at 0.28
+            in RAFT++, and at 0.3 to 0.4 in GVM-RAFT++.
+        """,
         sampler=GvmSampler,
         selection=PositivesSelection,
         advantage=AcceptedAdvantage,
@@ -155,9 +157,11 @@ GVM_RAFT = known(
 GVM_GRPO = known(
     Recipe(
         name="gvm_grpo",
-        text="GVM-GRPO: a step divided as in gvm_raft, all of it trained with GRPO's advantage (arXiv:2505.02391). The "
-        "division minimises a variance in which every prompt weighs the same, so the loss averages within prompts; the "
-        "authors copy a prompt n_i / 4 times with 4 responses each, which weighs prompts by n_i.",
+        text="""
+            GVM-GRPO (arXiv:2505.02391): a step is divided as in gvm_raft, and all of it trains with GRPO's advantage.
+            The division minimises a variance in which every prompt weighs the same, so the loss averages within
+            prompts. The authors copy a prompt n_i / 4 times with 4 responses each, which weighs prompts by n_i.
+        """,
         sampler=GvmSampler,
         selection=AllSelection,
         advantage=GroupNormalizedAdvantage,

@@ -192,11 +192,13 @@ INVERSE_RL = known(
                 "unit/methods/sampling/test_inverse_rl.py::test_the_recovered_reward_is_the_true_one_and_the_policy_that_of_the_expert"
             ),
         ),
-        text="Maximum-likelihood inverse RL (arXiv:2210.01808): the reward is learned from the data's answers as "
-        "demonstrations, in the same loop, one step of it for every step of the policy; graders are asked for held-out "
-        "figures alone. The reward is linear in shares of kinds of characters and in length, so the policy learns to "
-        "write like the demonstrations, not to be right. Advantages keep the reward's scale (rloo), and a KL to the "
-        "initial policy is what a reward costs. Loads a second model.",
+        text="""
+            Maximum-likelihood inverse RL (arXiv:2210.01808): the reward is learned from the data's answers, which are
+            the demonstrations. It takes one step for every step of the policy, in the same loop. Graders are asked for
+            held-out figures alone. The reward is linear in shares of kinds of characters and in length. So the policy
+            learns to write like the demonstrations, not to be right. Advantages keep the reward's scale (rloo), and a
+            KL to the initial policy is what a reward costs. Loads a second model.
+        """,
         sampler=InverseRlSampler,
         selection=AllSelection,
         advantage=LeaveOneOutAdvantage,

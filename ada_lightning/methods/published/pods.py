@@ -26,7 +26,7 @@ _RELATIVE_TIE = 1e-12
 @option("selection", "max_variance")
 @dataclass(kw_only=True, eq=False)
 class MaxVarianceSelection(Checked, Selection):
-    """The rewards of a pool that differ most (PODS, arXiv:2504.13818): some of the best, the rest of the worst.
+    """The responses whose rewards differ most (PODS, arXiv:2504.13818): some of the best, the rest of the worst.
 
     ``advantage=grpo`` compares with the mean of what is kept, as the paper does; ``advantage=official`` with that of
     the pool, as Reinforce-Ada does.

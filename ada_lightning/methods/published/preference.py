@@ -156,7 +156,7 @@ class IpoAdvantage(PreferenceAdvantage):
 
 
 _ON_OWN_PAIRS = (
-    "on the policy's own pairs: each prompt is sampled until it has right and wrong responses, every right one is "
+    "on the policy's own pairs. Each prompt is sampled until it has right and wrong responses. Every right one is "
     "preferred to every wrong one, and the initial policy is the reference. The update is the gradient of the loss of "
     "pairs, mean over prompts; those without a pair count in it. Log-probabilities are summed over a response, not "
     "averaged: token_scale 1. Loads a second model."

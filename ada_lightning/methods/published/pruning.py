@@ -32,7 +32,7 @@ _RELATIVE_TIE = 1e-9
 @option("sampler", "pruning")
 @dataclass(kw_only=True, eq=False)
 class PruningSampler(UniformSampler):
-    """A fixed group for every prompt, but none, at random, for those believed to have little advantage.
+    """A fixed group per prompt; prompts believed to have little advantage are left out at random.
 
     Those that stay weigh more (after arXiv:2603.04135, prompt level). Goes with ``selection=all`` or ``pruning``.
 
@@ -218,9 +218,12 @@ PRUNING = known(
             against="simulation",
             test="unit/methods/selection/test_pruning.py::test_the_mean_gradient_is_that_of_the_whole_pools",
         ),
-        text="Unbiased dynamic pruning (after arXiv:2603.04135): prompts and responses of little advantage are left "
-        "out at random, the others weigh more, and the denominator is fixed, so the expected update is GRPO's without "
-        "pruning. advantage.normalize_std divides over the whole group, before pruning: GRPO's advantage.",
+        text="""
+            Unbiased dynamic pruning (after arXiv:2603.04135): prompts and responses of little advantage are left out at
+            random, and the others weigh more. The denominator is fixed, so the expected update is GRPO's without
+            pruning. advantage.normalize_std divides by the deviation of the whole group, before pruning: GRPO's
+            advantage.
+        """,
         sampler=PruningSampler,
         selection=PruningSelection,
         advantage=PoolMeanAdvantage,

@@ -68,7 +68,7 @@ RAFT_PLUS_PLUS = known(
             departs=(
                 "every positive trains, as in paper and code; mean over accepted responses as in the "
                 "paper, the code's over the tokens of all drawn ones, with KL and entropy, is a line of "
-                "settings in the experiment's header; importance weight of the engine: ours"
+                "settings in the experiment's text; importance weight of the engine: ours"
             ),
         ),
         checked=Comparison(
@@ -76,11 +76,13 @@ RAFT_PLUS_PLUS = known(
             against="by hand",
             test="unit/training/losses/test_losses.py::test_loss_and_gradient_follow_the_definition",
         ),
-        text="RAFT++ (arXiv:2504.11343): a fixed number of responses, only the right ones train, with PPO's ratio and "
-        "clip; mean over them, as in the paper. As its code has it (RLHFlow/Minimal-RL at e3b49f0; the mean over the "
-        "tokens of all drawn responses, over all of them KL and entropy), with a second model in memory: "
-        "selection=all loss/reduction=token_mean loss.importance_cap=0 loss.kl_coef=0.001 loss.entropy_coef=0.001 "
-        "data.num_minibatches=4. Its step: 1024 prompts.",
+        text="""
+            RAFT++ (arXiv:2504.11343): a fixed number of responses per prompt, of which only the right ones train, with
+            PPO's ratio and clip. The loss is the mean over them, as in the paper. The paper's code (RLHFlow/Minimal-RL
+            at e3b49f0) takes the mean over the tokens of all drawn responses, with KL and entropy over all of them and
+            a second model in memory. For that type selection=all loss/reduction=token_mean loss.importance_cap=0
+            loss.kl_coef=0.001 loss.entropy_coef=0.001 data.num_minibatches=4. Its step: 1024 prompts.
+        """,
         sampler=UniformSampler,
         selection=PositivesSelection,
         advantage=AcceptedAdvantage,

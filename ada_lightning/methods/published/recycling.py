@@ -22,7 +22,7 @@ _IN_USE = -1
 
 @option("curriculum", "retired")
 class RetiredCurriculum(Curriculum):
-    """Prompts that had a signal are retired, those without one keep coming: the control of every filter.
+    """Prompts that had a signal are retired and the others keep coming: a control for every filter.
 
     After Recycling, arXiv:2606.10709. Asks no estimator; ``curriculum/flipped`` says how many prompts without a signal
     had one the next time. A prompt leaves when its last group had different rewards. Of prompts in use those come first

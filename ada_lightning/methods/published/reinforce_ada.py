@@ -79,9 +79,12 @@ class EstimatedSampler(OneShotSampler):
 ADA_EST_EMA_PAPER = known(
     Recipe(
         name="ada_est_ema_paper",
-        text="Reinforce-Ada-Est as in the paper's Algorithm 1 (arXiv:2510.04996v3): hybrid weighting for the log "
-        "objective, 1/sqrt(p) by the number of responses times 1/sqrt(pool mean) on each. Bounds on the number are "
-        "ours: the paper names no values. It weighs nothing by the engine's log-probabilities (loss.importance_cap=0).",
+        text="""
+            Reinforce-Ada-Est as in the paper's Algorithm 1 (arXiv:2510.04996v3): hybrid weighting for the log
+            objective. The number of responses brings 1/sqrt(p), and each response is multiplied by 1/sqrt(pool mean).
+            Bounds on the number are ours: the paper names no values. There is no correction by the engine's
+            log-probabilities (loss.importance_cap=0).
+        """,
         estimator=EmaEstimator,
         sampler=EstimatedSampler,
         selection=AllSelection,
@@ -93,11 +96,14 @@ ADA_EST_EMA_PAPER = known(
 ADA_EST_EMA_IMPLICIT = known(
     Recipe(
         name="ada_est_ema_implicit",
-        text="Reinforce-Ada-Est as in the public code (RLHFlow/Reinforce-Ada, branch hanze at e876f3e, not main: "
-        "verl/trainer/ppo/ray_trainer_ema.py; the ablation of the paper's appendix C.2): 1/p by the number of "
-        "responses alone. Two differences: the code gives each prompt 1 and divides the rest by 1/p, here 1 is a "
-        "lower bound; and a lone right answer has the advantage 1 there, 0 here. n_max is the total of a step of 32 "
-        "prompts: no limit. The code weighs nothing by the engine's log-probabilities (loss.importance_cap=0).",
+        text="""
+            Reinforce-Ada-Est as in the public code (RLHFlow/Reinforce-Ada, branch hanze at e876f3e, not main:
+            verl/trainer/ppo/ray_trainer_ema.py; the ablation of the paper's appendix C.2). Only the number of responses
+            carries the weight 1/p. There are two differences. The code gives each prompt 1 and divides the rest by 1/p;
+            here 1 is a lower bound. A lone right answer has the advantage 1 there and 0 here. n_max is the total of a
+            step of 32 prompts: no limit. The code has no correction by the engine's log-probabilities
+            (loss.importance_cap=0).
+        """,
         estimator=EmaEstimator,
         sampler=use(EstimatedSampler, gamma=1.0, n_min=1, n_max=256),
         selection=AllSelection,
@@ -117,9 +123,12 @@ ADA_SEQ_BALANCE_OFFICIAL = known(
             ),
             also=("ada_seq_balance_paper_v3",),
         ),
-        text="The official code's balanced rule: 4 rounds of 8, positive above 0.7, first generated kept, shortage "
-        "filled positives first, reward minus pool mean without its standard deviation, token mean, dual clip 10, no "
-        "correction for the engine (RLHFlow/Reinforce-Ada at 05be605: verl/trainer and scripts/run_reinforce_ada.sh).",
+        text="""
+            The balanced rule of the official code: 4 rounds of 8, positive above 0.7. The first generated responses are
+            kept, and a shortage is filled with positives first. The advantage is the reward minus the pool mean,
+            without the standard deviation. Token mean, dual clip 10, no correction for the engine
+            (RLHFlow/Reinforce-Ada at 05be605: verl/trainer and scripts/run_reinforce_ada.sh).
+        """,
         sampler=use(BalanceSampler, samples_per_round=8),
         selection=BalancedSelection,
         advantage=PoolMeanAdvantage,
@@ -130,9 +139,12 @@ ADA_SEQ_BALANCE_OFFICIAL = known(
 ADA_SEQ_BALANCE_PAPER_V3 = known(
     Recipe(
         name="ada_seq_balance_paper_v3",
-        text="Reinforce-Ada-Seq-balance as the text of arXiv:2510.04996v3 has it: blocks of N_max / 8 (appendix D), "
-        "reward minus pool mean times 1/p (below Algorithm 2), token mean. Its tables come from the rule without 1/p: "
-        "ada_seq_balance_official. The paper weighs nothing by the engine's log-probabilities (loss.importance_cap=0).",
+        text="""
+            Reinforce-Ada-Seq-balance as in the text of arXiv:2510.04996v3: blocks of N_max / 8 (appendix D), reward
+            minus pool mean times 1/p (below Algorithm 2), token mean. The paper's tables come from the rule without
+            1/p: ada_seq_balance_official. The paper has no correction by the engine's log-probabilities
+            (loss.importance_cap=0).
+        """,
         sampler=use(BalanceSampler, samples_per_round=4),
         selection=BalancedSelection,
         advantage="paper_v3",

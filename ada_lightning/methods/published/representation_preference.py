@@ -158,10 +158,13 @@ REPRESENTATION_PREFERENCE = known(
                 "unit/methods/advantages/test_representation_preference.py::test_a_probe_is_the_ridge_regression_of_the_others"
             ),
         ),
-        text="Preference re-ranking with representation-based rewards (after arXiv:2503.10093): all pairs of a "
-        "prompt's responses in the order of a reward that is read from the policy's own hidden states, its confidence "
-        "as label, and the initial policy as reference. The reading is learned from the rewards of the step's other "
-        "prompts: a prompt's own rewards move nothing. Loads a second model.",
+        text="""
+            Preference re-ranking with representation-based rewards (after arXiv:2503.10093). A linear probe reads a
+            reward from the policy's own hidden states. All pairs of a prompt's responses are ordered by that reward,
+            with its confidence as label and the initial policy as reference. The probe is learned from the rewards of
+            the step's other prompts: a prompt's own rewards move nothing. Log-probabilities are summed over a response,
+            not averaged: token_scale 1. Loads a second model.
+        """,
         sampler=UniformSampler,
         selection=AllSelection,
         advantage=RepresentationPreferenceAdvantage,

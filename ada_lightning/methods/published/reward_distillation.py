@@ -86,10 +86,13 @@ REWARD_DISTILLATION = known(
                 "unit/methods/advantages/test_preference.py::test_the_update_is_the_gradient_of_the_loss_of_pairs_however_it_is_split"
             ),
         ),
-        text="Reward distillation on the policy's own responses (after arXiv:2601.08421, the on-policy schemes beside "
-        "DPO): the difference of two log-ratios to the initial policy, times beta, regresses on the difference of "
-        "their rewards. The update is the gradient of that regression, mean over prompts. Equal rewards count: they "
-        "hold responses of a prompt together. Loads a second model.",
+        text="""
+            Reward distillation on the policy's own responses (after arXiv:2601.08421, the on-policy schemes beside
+            DPO). The difference of two log-ratios to the initial policy, times beta, regresses on the difference of
+            their rewards. The update is the gradient of that regression, mean over prompts. Equal rewards count: they
+            hold responses of a prompt together. Log-probabilities are summed over a response, not averaged: token_scale
+            1. Loads a second model.
+        """,
         sampler=UniformSampler,
         selection=AllSelection,
         advantage=RewardDistillationAdvantage,

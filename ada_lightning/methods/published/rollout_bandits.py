@@ -224,9 +224,11 @@ ROLLOUT_BANDITS = known(
             against="nothing",
             test="unit/methods/selection/test_bandit.py::test_it_learns_which_kind_of_response_helps",
         ),
-        text="After contextual rollout bandits (arXiv:2602.08499), which has no public code: a linear bandit chooses "
-        "half of each group, by what earlier choices did to reward and entropy. Advantages are over the whole group, "
-        "before the choice. Its features, exploration and numbers are ours.",
+        text="""
+            After contextual rollout bandits (arXiv:2602.08499), which has no public code. A linear bandit chooses half
+            of each group, by what earlier choices did to reward and entropy. Its features, exploration and numbers are
+            ours. Advantages are over the whole group, before the choice.
+        """,
         sampler=use(UniformSampler, group_size=8),
         selection=BanditSelection,
         advantage=use(PoolMeanAdvantage, normalize_std=True),

@@ -44,12 +44,12 @@ def shrunk(mean: float, expected: float, noise: float) -> float:
 
 @option("advantage", "shrinkage_baseline")
 class ShrinkageBaselineAdvantage(HistoryAdvantage):
-    """Reward minus a mix of what history expects and the mean of the others of its group, by whether they contradict.
+    """Reward minus a mix of what history expects and the mean of the other responses, by whether they contradict.
 
     It is ``r - shrunk(mean of the other rewards, mean of the belief)`` (after V0.5, arXiv:2603.10848). Needs an
     estimator that remembers prompts or predicts them.
 
-    The paper's v and w contain the response that they are the baseline of, which shrinks and bends its update. Taken
+    The paper's v and w contain the response that they are the baseline of, which shrinks and biases its update. Taken
     over the other kept responses the baseline is independent of it, and the expected update that of the mean pass rate.
     With ``rollout.truncated=exclude`` it is not: what the baseline is wrong by then pushes responses to end, or not to.
     A response that is kept alone is compared with the belief. Against
@@ -95,10 +95,12 @@ SHRINKAGE_BASELINE = known(
                 "unit/methods/advantages/test_shrinkage_baseline.py::test_whatever_is_believed_the_update_is_that_of_the_mean_pass_rate"
             ),
         ),
-        text="V0.5's baseline (after arXiv:2603.10848) in a form that is unbiased: groups of 4, their baseline what "
-        "history expects unless the other three contradict it. History is that of this run; the paper's is a value "
-        "model of its own, pretrained, and it draws on from 4 to 16 responses while that pays, which bends the mean "
-        "of a pool: the number is fixed here.",
+        text="""
+            V0.5's baseline (after arXiv:2603.10848) in an unbiased form. Groups have 4 responses. The baseline of each
+            is what history expects, unless the other three contradict it. History is that of this run; the paper's is a
+            value model of its own, pretrained. The paper also draws on from 4 to 16 responses while that pays, which
+            biases the mean of a pool. Here the number is fixed.
+        """,
         estimator="beta_history",
         sampler=UniformSampler,
         selection=AllSelection,

@@ -67,7 +67,7 @@ class _Last:
 
 @option("estimator", "kl_history")
 class KlHistory(CountingEstimator):
-    """SPO's tracker: own counts, of which the more survives a visit the less the policy has moved on the last response.
+    """SPO's tracker: each prompt's counts, forgotten by how far the policy moved on the prompt's last response.
 
     arXiv:2509.13232; values of spo/ in verl-project/verl-recipe at 48ea0a7. It costs forward passes of two responses
     for each prompt of a step. Both log-probabilities behind D are those of the trainer, after a step's last update, as
@@ -84,8 +84,9 @@ class KlHistory(CountingEstimator):
             survives of measurements.
         rho_max: largest share, so that at most 25 responses count, and that of a prompt visited for the first time.
         half_life: divergence, in nats per token, by which the policy moves until half of the counts is forgotten.
-        history_file: known counts to start from (:mod:`ada_lightning.methods.estimators.history_file`); None starts
-            without. What it cost to measure them is in no figure of the run.
+        history_file: known counts to start from: a run's history.json (``{prompt id: [positives, responses]}``) or
+            measured pass rates as .parquet (``prompt_id, num_positive, num_samples``); None: none.
+            What it cost to measure them is in no figure of the run.
         max_tokens: tokens of a forward pass, prompts included; a response that is longer by itself stands alone.
 
     Raises:
@@ -333,13 +334,15 @@ SPO = known(
             against="by hand",
             test="unit/methods/estimators/test_kl_history.py::test_counts_are_forgotten_by_how_far_the_policy_moved",
         ),
-        text="SPO (arXiv:2509.13232, ICLR 2026): one response of each prompt, its baseline a Beta history that forgets "
-        "by how far the policy has moved, prompts drawn from all of them by sqrt(v (1 - v)), advantages whitened "
-        "over the step, clip 0.2 and 0.28, dual clip 10, 8 minibatches. Its step: 1024 prompts, learning rate "
-        "1e-6; this one has as many responses as the default of 32 groups of 4. SPO measures the initial policy "
-        "by 8 responses of every prompt and counts them in no budget: that is estimator.history_file=<what "
-        "prepare.py num_samples=8 wrote>. With sampler=first_visit selection=seen curriculum.unseen_first=true "
-        "the run draws them itself, counts them, and trains when every prompt is measured.",
+        text="""
+            SPO (arXiv:2509.13232, ICLR 2026) draws one response of each prompt. Its baseline is a Beta history that
+            forgets by how far the policy has moved. Prompts are drawn from all of them by sqrt(v (1 - v)). Advantages
+            are whitened over the step; clip 0.2 and 0.28, dual clip 10, 8 minibatches. Its step: 1024 prompts, learning
+            rate 1e-6; this one has as many responses as the default of 32 groups of 4. SPO measures the initial policy
+            by 8 responses of every prompt and counts them in no budget: that is estimator.history_file=<what prepare.py
+            num_samples=8 wrote>. With sampler=first_visit selection=seen curriculum.unseen_first=true the run draws
+            them itself. It then counts them, and trains when every prompt is measured.
+        """,
         estimator=KlHistory,
         curriculum=WeightedDraw,
         sampler=use(UniformSampler, group_size=1),

@@ -63,11 +63,13 @@ TOKEN_DIVISION = known(
             against="brute force",
             test="unit/methods/sampling/test_by_tokens.py::test_no_division_that_costs_as_little_is_worth_more",
         ),
-        text="Tokens divided so that the gradient varies least: n ~ sqrt(p (1 - p) / length), as DUET divides them "
-        "(arXiv:2605.08441), in exact whole numbers. Pass rates and lengths are those of earlier visits. DUET takes "
-        "the spread of advantage times log-probability instead of p (1 - p), weighs advantages by n over its mean, "
-        "and ends responses early; none of that is here. A prompt's first visits are uniform: give it more than one "
-        "epoch. Tokens count: compare by rollout/generated_tokens.",
+        text="""
+            Tokens divided so that the gradient varies least: n ~ sqrt(p (1 - p) / length), as DUET divides them
+            (arXiv:2605.08441), in exact whole numbers. Pass rates and lengths are those of earlier visits. DUET takes
+            the spread of advantage times log-probability instead of p (1 - p). It weighs advantages by n over its mean,
+            and ends responses early. None of that is here. A prompt's first visits are uniform: give it more than one
+            epoch. Tokens count: compare by rollout/generated_tokens.
+        """,
         estimator=BetaHistory,
         sampler=use(VipSampler, variance=use(KnownBaselineVariance), n_min=1, by_tokens=True),
         selection=AllSelection,

@@ -104,6 +104,10 @@ class DrGrpoVariance:
 class VipSampler(TokenDividingSampler):
     """Responses go where they lower the gradient's variance most, which is to pass rates near 1/2.
 
+    VIP, arXiv:2602.01601. The variance is that of the mean over a prompt's responses: use
+    ``loss/reduction=prompt_mean`` with ``advantage=rloo``, or with ``advantage=dr_grpo`` and :class:`DrGrpoVariance`.
+    The paper draws 8 or 16 responses per prompt; the public code has at most 32.
+
     Algorithm 2 rounds the real-valued solution down and gives what is left to the largest decrease. From the convex
     range on, giving every response to the largest decrease is the exact whole-number optimum; that is what is done.
     With ``by_tokens`` it goes to the largest decrease per token: ``n ~ sqrt(a / length)``, in DUET (arXiv:2605.08441).
@@ -120,8 +124,9 @@ class VipSampler(TokenDividingSampler):
     """
 
     variance: GradientVariance
-    """That of the run's advantage."""
+    """Of the run's advantage: RlooVariance or DrGrpoVariance (the paper has both)."""
     n_min: int = 3
+    """Fewest responses per prompt and step; 3 is the lowest that both variances allow (code: 4, 1)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

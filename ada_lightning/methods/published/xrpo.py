@@ -62,7 +62,8 @@ class XrpoSampler(StagedSampler):
 
     arXiv:2510.06672; every response goes to the prompt of the highest priority. Within a round a response that was
     given counts as drawn, with the spread that the prompt had before the round; the next round starts from what was
-    found. The total of a step is met exactly, and equal parts of what the pilots leave go to each round.
+    found. The total of a step is met exactly, and equal parts of what the pilots leave go to each round. The sizes
+    (``num_pilot``, ``responses_per_prompt``, ``n_max``) are ours.
 
     Not built: in-context seeding of prompts that have nothing right, which needs solved examples and a model of their
     similarity. The novelty bonus is an advantage of its own: ``advantage=novelty``.
@@ -73,11 +74,12 @@ class XrpoSampler(StagedSampler):
     """
 
     num_rounds: int = 2
-    """Rounds after the pilot; each waits for all prompts."""
+    """Rounds after the pilot; each waits for all prompts (ours)."""
     significance: float = 0.05
-    """Of the confidence interval of a pass rate (a)."""
+    """Of the confidence interval of a pass rate, the paper's a (value ours)."""
     exploration: float = 0.1
-    """Weight of the bonus ``ln(1 + T) / n`` for prompts with few responses (lambda)."""
+    """Weight of the bonus ``ln(1 + T) / n`` for prompts with few responses, the paper's lambda (value
+    ours)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -121,7 +123,7 @@ def _spread(pool: ResponsePool) -> float:
 @option("advantage", "novelty")
 @dataclass(kw_only=True, eq=False)
 class NoveltyAdvantage(Checked, Advantage):
-    """XRPO's novelty bonus on GRPO's advantage: right answers less likely than their group count more.
+    """XRPO's novelty bonus on GRPO's advantage: right answers that are less likely than their group count more.
 
     The bonus is ``min(max(scale (1 - eta), 0), cap A)`` (arXiv:2510.06672, section 3.3). The claim: among a prompt's
     right answers the unlikely ones widen what the policy can do. Assumption: the mean log-probability of a token says
@@ -175,10 +177,12 @@ XRPO = known(
             against="brute force",
             test="unit/methods/sampling/test_staged.py::test_a_round_is_the_best_division_by_brute_force",
         ),
-        text="After XRPO (arXiv:2510.06672): responses go where they narrow the knowledge of a pass rate most, and "
-        "right answers that are less likely than their group count more. Without its in-context seeding of prompts "
-        "that have nothing right. From the paper: its code (UIUC-MLSys/XRPO), public since version 3, was not to be "
-        "had.",
+        text="""
+            After XRPO (arXiv:2510.06672). Responses go where they narrow the knowledge of a pass rate most. Right
+            answers that are less likely than their group count more. The in-context seeding of prompts that have
+            nothing right is left out. Made from the paper: its code (UIUC-MLSys/XRPO), public since version 3, was not
+            to be had.
+        """,
         sampler=XrpoSampler,
         selection=AllSelection,
         advantage=NoveltyAdvantage,

@@ -17,7 +17,7 @@ from ada_lightning.methods.sampling.uniform import UniformSampler
 @option("sampler", "cut")
 @dataclass(kw_only=True, eq=False)
 class CutSampler(UniformSampler):
-    """A fixed group for every prompt, of which long responses go on with a probability c and weigh its inverse.
+    """A fixed group per prompt; a long response goes on with a probability c and then weighs 1 / c.
 
     Unbiased for ``advantage=history_baseline`` with ``loss/reduction=constant``. It saves tokens where long responses
     have small advantages. What went on weighs 1 / c, what was cut nothing, and both were drawn: the sum over a prompt's
@@ -55,7 +55,7 @@ class CutSampler(UniformSampler):
     traits = frozenset({Trait.CUTS_RESPONSES})
 
     num_tokens: int = 64
-    """A response is cut, or not, when it has so many tokens and has not ended."""
+    """Tokens after which a response that has not ended is cut or goes on."""
     survival: float = 0.5
     """Probability to go on for prompts that are as likely answered right as wrong; less for all others."""
     min_survival: float = 0.1

@@ -47,7 +47,8 @@ class SequentialSampler(BlockSampler):
     k_pos: int
     """Positives wanted."""
     give_up: GivingUp = NEVER
-    """When to stop without the quotas."""
+    """When to stop without the quotas. ``sampler=balance_posterior`` and ``positive_posterior`` give up on prompts that
+    will hardly pay."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

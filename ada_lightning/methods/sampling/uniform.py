@@ -42,7 +42,7 @@ class UniformSampler(Checked, Sampler):
 @option("sampler", "first_visit")
 @dataclass(kw_only=True, eq=False)
 class FirstVisitSampler(UniformSampler):
-    """More responses of a prompt that was never seen before: a measurement that counts as drawn.
+    """More responses for a prompt that was never seen before; this measurement counts as drawn.
 
     ``num_first`` of such a prompt, ``group_size`` of every other. For estimators that say what they have seen:
     ``beta_history``, ``kl_history``, ``ema``, ``window`` or ``similar_prompts``. All of them count as drawn, in figures

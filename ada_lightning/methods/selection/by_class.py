@@ -26,7 +26,7 @@ class AllSelection(Selection):
 
 @option("selection", "seen")
 class SeenSelection(Selection):
-    """Every response of prompts that were seen before the step trains; a first visit measures.
+    """Every response of prompts that were seen before the step trains; a first visit only measures.
 
     Goes with ``sampler=first_visit``. What is dropped depends on history alone, never on the step's responses, so it
     decides which prompts count, no more.
@@ -79,7 +79,7 @@ class ClassSelection(Checked, Selection):
 @option("selection", "balanced", group_size="${sampler.group_size}")
 @dataclass(kw_only=True, eq=False)
 class BalancedSelection(ClassSelection):
-    """Half positives, half negatives, a shortage filled from the other class (official code, ``downsample_cache``).
+    """Half positives, half negatives; a shortage is filled from the other class (official code, ``downsample_cache``).
 
     ``group_size // 2`` positives, the rest negatives, a shortage filled positives first.
 

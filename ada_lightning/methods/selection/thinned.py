@@ -20,7 +20,7 @@ from ada_lightning.methods.selection.weights import with_selection_weights
 @option("selection", "thinned")
 @dataclass(kw_only=True, eq=False)
 class ThinnedSelection(Checked, Selection):
-    """Of prompts whose responses are all alike few train, the fewer the less they say, and those weigh more: unbiased.
+    """Of groups with equal rewards few train, by the size of their advantage, and those weigh more: unbiased.
 
     Goes with ``advantage=history_baseline`` and ``loss/reduction=constant``. Saves updates, not rollouts. A pool whose
     rewards differ is kept whole.

@@ -53,8 +53,8 @@ class RayPool(PoolHost):
         num_gpus: of each; as many as tensor parallelism needs.
         address: ``local`` starts a Ray on this machine with what the engines need and nothing else, and stops it at the
             end; ``auto`` or ``host:port`` joins a cluster in which this machine is a node.
-        object_store_gib: memory of the object store of a Ray that is started here.
-        chunk_mib: tensors are put into the store in chunks of about this size.
+        object_store_gib: GiB of the object store of a Ray that is started here.
+        chunk_mib: tensors are put into the store in chunks of about so many MiB.
 
     Raises:
         ValueError: a value is out of range; all in one message.

@@ -65,7 +65,7 @@ class Reload:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter(Reload):
-    """The engine keeps the initial weights and reads adapters: megabytes, where the rest of the policy is frozen.
+    """The engine keeps the initial weights and reads the adapters of parameters=lora alone: megabytes, not the model.
 
     Args:
         rank: of the adapters, ``parameters.rank``.
@@ -101,12 +101,14 @@ class Adapter(Reload):
 @option("rollout/weight_transfer", "ipc", package=_PLACE, hidden=("backend",))
 @dataclass(frozen=True, slots=True)
 class CudaIpc:
-    """Handles to the trainer's GPU memory, for an engine in another process on the same GPU.
+    """Handles to the trainer's GPU memory, for an engine in another process on the same GPU. Never run by us.
 
-    Tensors go through one buffer on the GPU, chunk by chunk: whatever the trainer gathers may be freed at once.
+    This is vLLM's CUDA IPC. Tensors go through one buffer on the GPU, chunk by chunk: whatever the trainer gathers may
+    be freed at once.
 
     Args:
-        buffer_mib: of that buffer; must hold the largest tensor (a vocabulary of 152k by 3,584 in bfloat16 is 1,039).
+        buffer_mib: MiB of that buffer; must hold the largest tensor (a vocabulary of 152k by 3,584 in bfloat16 is
+            1,039).
 
     Raises:
         ValueError: it is not positive.
@@ -130,12 +132,12 @@ class CudaIpc:
 @option("rollout/weight_transfer", "nccl", package=_PLACE, hidden=("backend",))
 @dataclass(frozen=True, slots=True)
 class Nccl:
-    """NCCL broadcast from the trainer's GPU to an engine on other GPUs.
+    """vLLM's NCCL broadcast from the trainer's GPU to an engine on other GPUs. Never run by us.
 
     Args:
         master_address: where the trainer's process can be reached from the engine's.
         master_port: free there.
-        buffer_mib: tensors are gathered, announced and sent in chunks of about this size.
+        buffer_mib: tensors are gathered, announced and sent in chunks of about so many MiB.
         time_limit_s: seconds for one chunk. A broadcast whose other side died never returns; after this the step fails.
 
     Raises:

@@ -24,7 +24,7 @@ from ada_lightning.rollout.episodes.worker import failed
     memory_limit_gb=4,
 )
 class EnvironmentPool(RewardPool):
-    """The pool of reward workers with another payload: a turn and the state of its environment.
+    """The worker processes that an environment answers in.
 
     :meth:`submit` takes a :class:`~ada_lightning.rollout.episodes.messages.Call` in place of a completion, and
     :meth:`poll` and :meth:`wait` give each ticket's :class:`~ada_lightning.rollout.episodes.messages.Reply` once.
@@ -42,7 +42,7 @@ class EnvironmentPool(RewardPool):
         max_reply_chars: longest answer in characters; the rest is cut.
         num_workers: processes; also how many environments wait for something at once.
         time_limit_s: seconds for one answer; its worker is then killed and replaced.
-        memory_limit_gb: of one worker, see :class:`~ada_lightning.rewards.pool.RewardPool`.
+        memory_limit_gb: 10^9 bytes of heap of one worker; None sets no limit, which other systems than Linux need.
         output_file: where what environments print goes; None drops it.
 
     Raises:
@@ -106,8 +106,8 @@ add(
 )
 _environment(
     "custom",
-    "An environment of your own, importable from the folder of train.py (docs/environments.md): `class Game"
-    '(Environment): def turn(self, said): return "warmer" or End(reward=1.0)` by environment=custom '
+    "An environment of your own, importable from the folder of train.py (docs/environments.md), such as `class Game"
+    '(Environment): def turn(self, said): return "warmer" or End(reward=1.0)`. Choose it by environment=custom '
     "environment.path=my_game.Game.",
 )
 _environment(
@@ -119,7 +119,7 @@ _environment(
 )
 _environment(
     "guess",
-    "Guess a number in three turns, told higher or lower; the environment itself says what a game is worth. With "
+    "Guess a number in three turns and hear higher or lower; the environment itself says what a game is worth. With "
     "data=guess, as in +experiment=environments/guess.",
     path="ada_lightning.rollout.episodes.guess.GuessTheNumber",
     max_turns=3,
@@ -127,43 +127,41 @@ _environment(
 _environment(
     "trl",
     "A class written for TRL's environment_factory, in arguments.path: reset(**row), public methods as tools, perhaps "
-    "get_reward(). What it differs in: ada_lightning/rollout/episodes/trl.py.",
+    "get_reward(). How this differs from TRL: ada_lightning/rollout/episodes/trl.py.",
     path="ada_lightning.rollout.episodes.trl.TrlEnvironment",
     arguments={"path": "???"},
     role="tool",
 )
 _environment(
     "gem",
-    "GEM's environments, with prompts of data=environment; its package (docs/environments.md): gem-llm. "
-    "environment=gem environment.arguments.name=game:GuessTheNumber-v0-easy data=environment: the name as gem.make "
-    "takes it.",
+    "GEM's environments, with prompts of data=environment; its package (docs/environments.md): gem-llm. For "
+    "example: environment=gem environment.arguments.name=game:GuessTheNumber-v0-easy data=environment. The name is "
+    "the one that gem.make takes.",
     path="ada_lightning.adapters.environments.gem.GemEnvironment",
     arguments={"name": "???", **_CONSTANTS},
 )
 _environment(
     "openenv",
-    "An environment on a server of OpenEnv's, with prompts of data=environment; extra: openenv-core. "
-    "environment=openenv environment.arguments.name=http://127.0.0.1:8000 data=environment "
-    "environment.arguments.action=message environment.arguments.observation=echoed_message: name is the server's "
-    "address, action the field of its actions that has the model's turn, observation the field of its observations "
-    "that the model reads, arguments those of reset besides seed.",
+    "An environment on a server of OpenEnv's, with prompts of data=environment; extra: openenv-core. For "
+    "example: environment=openenv environment.arguments.name=http://127.0.0.1:8000 data=environment "
+    "environment.arguments.action=message environment.arguments.observation=echoed_message.",
     path="ada_lightning.adapters.environments.openenv.OpenEnvEnvironment",
     arguments={"name": "???", "action": "???", "observation": "???", **_CONSTANTS},
 )
 _environment(
     "skyrl_gym",
-    "SkyRL-gym's environments, with data written for SkyRL; extra: skyrl-gym. environment=skyrl_gym "
-    "environment.arguments.name=gsm8k_multi_turn data=dataset data.source.path=train.parquet: the name as "
-    "skyrl_gym.make takes it, arguments its env_config.",
+    "SkyRL-gym's environments, with data written for SkyRL; extra: skyrl-gym. For example: "
+    "environment=skyrl_gym environment.arguments.name=gsm8k_multi_turn data=dataset data.source.path=train.parquet. "
+    "The name is the one that skyrl_gym.make takes.",
     path="ada_lightning.adapters.environments.skyrl_gym.SkyRlGymEnvironment",
     arguments={"name": "???", "arguments": {}},
 )
 _environment(
     "textarena",
-    "TextArena's games for one player, with prompts of data=environment; extra: textarena. environment=textarena "
-    "environment.arguments.name=GuessTheNumber-v0 data=environment: the name without the -raw or -train of its "
-    "wrappers. Many games pay for closeness, also where they are lost: with rollout.positive_threshold=0.99 only "
-    "what is won is right.",
+    "TextArena's games for one player, with prompts of data=environment; extra: textarena. For example: "
+    "environment=textarena environment.arguments.name=GuessTheNumber-v0 data=environment. The name has no -raw or "
+    "-train of its wrappers. Many games pay for closeness, also where they are lost: with "
+    "rollout.positive_threshold=0.99 only what is won is right.",
     path="ada_lightning.adapters.environments.textarena.TextArenaEnvironment",
     arguments={"name": "???", **_CONSTANTS},
 )

@@ -96,7 +96,7 @@ class TokenTruncation(ImportanceCorrection):
         """Tokens are weighed, up to the cap."""
         return (
             f"loss.importance_cap = {cap:g} corrects tokens for the engine's own probabilities, "
-            "and bends the update by about that gap (sync/logprob_gap)"
+            "and biases the update by about that gap (sync/logprob_gap)"
         )
 
 

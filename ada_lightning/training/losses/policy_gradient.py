@@ -35,7 +35,7 @@ class PolicyGradientLoss(PolicyLoss):
     Args:
         reduction: how token terms are summed.
         importance: how the engine's mismatch is corrected, see :mod:`ada_lightning.training.losses.importance`.
-        importance_cap: largest weight of that correction for the engine's own log-probabilities; 0 switches it off.
+        importance_cap: largest weight of the correction for the engine's own log-probabilities; 0 switches it off.
         kl_coef: of the KL to the frozen initial policy; above 0 loads a second model.
         entropy_coef: of the entropy bonus; 0: none.
 

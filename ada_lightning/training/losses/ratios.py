@@ -74,7 +74,7 @@ class ClippedPolicyLoss(RatioClippingLoss):
     probable can outweigh a batch: ``dual_clip`` bounds it, at the price of no gradient beyond.
 
     Args:
-        dual_clip: ratios of negative advantages count up to this; ``inf`` sets no bound. 3 in verl, 10 in the
+        dual_clip: largest ratio of a token with a negative advantage; ``inf`` sets no bound. 3 in verl, 10 in the
             scripts of DAPO, VIP and Reinforce-Ada.
 
     Source:

@@ -65,9 +65,9 @@ class CapoMask(TokenMask):
     With a head that is tied to the input embedding the moments are those of both uses.
 
     Args:
-        min_improvement: least m_H, in units of the advantage; -inf: no limit.
-        max_improvement: largest m_H, in the same units; inf: no limit.
-        max_shift: largest m_F, in nats; 0.02: log pi by 0.2; inf: no limit.
+        min_improvement: least modelled change of A pi/pi_old (m_H), in units of the advantage; -inf: no limit.
+        max_improvement: largest such change, in the same units; inf: no limit.
+        max_shift: half the largest squared change of log pi (m_F), in nats; 0.02: by 0.2; inf: no limit.
         block_size: vocabulary entries at once: memory against speed, no effect on the result.
 
     Raises:

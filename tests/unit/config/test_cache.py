@@ -160,6 +160,7 @@ def test_a_name_that_ships_is_refused_where_the_cache_has_it_and_nothing_is_impo
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(catalog, "_ENTRIES", dict(catalog.entries()))
     before = {*sys.modules}
     yield tmp_path
     for name in {*sys.modules} - before:

@@ -35,6 +35,15 @@ def test_every_setting_of_a_sampler_is_explained():
     assert unexplained == []
 
 
+def test_alternatives_and_what_goes_with_an_option_are_printed():
+    assert "where prompts lie; estimator/embedding=policy | sentence | words" in described("estimator/gaussian_process")
+    assert "one that needs no policy" in described("estimator/similar_prompts")
+    assert "objective=linear | log | logit | pass_at_k | power" in described("advantage/exact")
+    assert "Needs an estimator that remembers prompts or predicts them" in described("advantage/history_baseline")
+    assert "arXiv:2402.14740" in described("advantage/rloo")
+    assert "turns by which seeds are tested at start" in described("environment/gem")
+
+
 def test_a_file_is_printed_as_it_stands():
     assert described("train") == (CONFIG_DIR / "train.yaml").read_text().rstrip()
     assert yaml.safe_load(described("data/jsonl")) == yaml.safe_load((CONFIG_DIR / "data" / "jsonl.yaml").read_text())
@@ -45,6 +54,8 @@ def test_groups_and_the_list_of_all_name_everything():
     text = described("sampler")
     assert all(f"  {name}: " in text for name in names(CONFIG_DIR, "sampler"))
     assert "within it: sampler/gradient_norm" in text
+    assert "  dr_grpo: Dr. GRPO: reward minus" in described("advantage")  # "Dr." ends no sentence
+    assert "``" not in described("selection")
 
 
 @pytest.mark.parametrize(

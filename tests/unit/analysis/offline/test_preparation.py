@@ -11,7 +11,7 @@ from ada_lightning.analysis.offline import ResponseStore
 from ada_lightning.analysis.offline.band import PassRateBand
 from ada_lightning.analysis.offline.preparation import OutcomeRule, bins, histogram_lines, prepare
 from ada_lightning.core.records import Outcome, Verdict
-from ada_lightning.data.only import OnlyPrompts
+from ada_lightning.data.encoded_prompts import OnlyPrompts
 from ada_lightning.data.reasoning_gym import ReasoningGymSource
 from ada_lightning.methods.estimators.history_file import HistoryFile
 from ada_lightning.rollout.fixed_weights import DrawnPrompt

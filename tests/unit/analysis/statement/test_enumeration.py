@@ -25,11 +25,10 @@ from omegaconf import OmegaConf
 from ada_lightning.analysis.statement import describe_update
 from ada_lightning.analysis.statement.rules import contradiction, rule_alone
 from ada_lightning.config.composition import composed, own_hydra
-from ada_lightning.config.cutting import cutting_errors
 from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.config.keys import locate
 from ada_lightning.config.method_rules import METHOD_RULES
-from ada_lightning.config.update import target_errors
+from ada_lightning.config.update import cutting_errors, target_errors
 from ada_lightning.config.view import ConfigView
 from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import Belief, ResponseGroup

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
-from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
-from ada_lightning.analysis.metrics.rollout import RolloutMetrics
+from ada_lightning.analysis.metrics.rollout import EstimatorCalibration, RolloutMetrics
 from ada_lightning.core.records import Belief, Verdict
 from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.core.stopping import CappedRule, FixedRule

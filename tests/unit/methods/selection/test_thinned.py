@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ada_lightning.analysis.statement import describe_update
-from ada_lightning.config.selection import selection_errors
+from ada_lightning.config.method_rules import selection_errors
 from ada_lightning.config.view import ConfigView
 from ada_lightning.core.records import Belief, ResponseGroup
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
