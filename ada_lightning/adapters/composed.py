@@ -18,7 +18,7 @@ from ada_lightning.config.method_rules import METHOD_RULES
 from ada_lightning.config.problems import ConfigError, distinct, interpolation_errors, missing_values
 from ada_lightning.config.values import value_errors
 from ada_lightning.core.method import Method
-from ada_lightning.core.options import Option, Use, option_of
+from ada_lightning.core.options import Option, Use, option_of, plain
 from ada_lightning.core.protocols import Advantage, Selection, Trait
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.find import find_option, find_recipe, option_names, recipe_names
@@ -61,22 +61,27 @@ def compose_method(method: str | Recipe, overrides: Mapping[str, Any], *, seed: 
         method: a recipe, or the name of one.
         overrides: a part by its group's name, as a class, :func:`~ada_lightning.core.options.use` of one or an option's
             word (``sampler="positive"``, ``"loss/reduction"``); a setting by its dotted key (``"sampler.n_max"``); or
-            the sampler's own by its bare name (``n_max``).
+            the sampler's own by its bare name (``n_max``). What the recipe sets of a part is kept where another is
+            chosen by its word, as on the command line; a class or a ``use`` stands for itself.
         seed: of every choice.
 
     Raises:
         ConfigError: all that cannot work, in one message.
     """
+    if not isinstance(method, str | Recipe):
+        raise TypeError(f"the method is {method!r}: give a recipe, or the name of one")
     recipe = _known(method) if isinstance(method, str) else method
     parts, options, values = _sorted_out(overrides)
-    if refused := list(_refusals(recipe)):
-        raise ConfigError(refused)
     try:
-        cfg = _composed(recipe, parts, {**recipe.options, **options}, seed)
-    except LookupError as error:
+        if refused := list(_refusals(recipe)):
+            raise ConfigError(refused)
+        cfg = _composed(recipe, parts, options, seed)
+        for key, value in values.items():
+            put(cfg, key, plain(value, key))
+    except ConfigError:
+        raise
+    except (LookupError, ValueError) as error:
         raise ConfigError([str(error.args[0])]) from error
-    for key, value in values.items():
-        put(cfg, key, value)
     run = PlainView(cfg)
     if refused := list(_part_refusals(recipe.name, run)) or _problems(run):
         raise ConfigError(refused)
@@ -117,7 +122,7 @@ def _sorted_out(overrides: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
     problems = []
     for name, value in overrides.items():
         top, _, rest = name.replace("/", ".").partition(".")
-        if name in PARTS and isinstance(value, str | type | Use):
+        if name in PARTS and not isinstance(value, Mapping):
             parts[name] = value
         elif "/" in name and isinstance(value, str) and (top in PARTS or name == "loss/reduction"):
             options[name] = value
@@ -146,24 +151,35 @@ def _composed(recipe: Recipe, parts: Mapping[str, Any], options: Mapping[str, st
     Raises:
         LookupError: there is no such option; its first argument says which there are.
     """
+    options = {**{name: word for name, word in recipe.options.items() if name.split("/")[0] not in parts}, **options}
     reduction = options.get("loss/reduction") or recipe.reduction or LOSSES[recipe.loss or DEFAULTS["loss"]]
     cfg: dict[str, Any] = {"seed": seed, "rollout": dict(SETTINGS), "loss": {"reduction": reduction}}
     for group in PARTS:
-        chosen = parts.get(group, getattr(recipe, group)) or DEFAULTS.get(group)
-        if chosen is not None:
-            _lay(cfg, group, _option(group, chosen), options)
+        chosen = parts[group] if group in parts else getattr(recipe, group) or DEFAULTS.get(group)
+        if chosen is not None or group in parts:
+            option = _option(group, chosen)
+            for name in (name for name in options if name.startswith(f"{group}/")):
+                if name.partition("/")[2] not in option.choices:
+                    raise LookupError(
+                        f"{name}={options[name]} has no effect: {group}={option.name} has no such choice; leave it "
+                        f"out, or choose another {group}"
+                    )
+            _lay(cfg, group, option, options)
             if group in parts and isinstance(chosen, Use):
-                cfg[group] |= chosen.arguments
+                for name, value in chosen.arguments.items():
+                    cfg[group][name] = plain(value, f"{group}.{name}")
     for key, values in recipe.values().items():
+        if key not in PARTS and (near := get_close_matches(key, PARTS, n=1, cutoff=0.8)):
+            raise LookupError(f"{recipe.name} sets {key}, which nothing has; did you mean {near[0]}?")
         own = {name: value for name, value in values.items() if name in SETTINGS} if key == "rollout" else values
-        if key in (*PARTS, "rollout") and own and key not in parts:
+        if key in (*PARTS, "rollout") and own and isinstance(parts.get(key, ""), str):
             put(cfg, key, own)
     return cfg
 
 
 def _option(group: str, chosen: Any) -> Option:
     if not isinstance(chosen, str):
-        return option_of(chosen.kind if isinstance(chosen, Use) else chosen)
+        return option_of(chosen.kind if isinstance(chosen, Use) else chosen, group)
     try:
         return find_option(group, chosen)
     except LookupError:
@@ -198,6 +214,11 @@ def _refusals(recipe: Recipe) -> Iterator[str]:
     way_out = f"use a method that has its sampler ({sampler}) and a plain loss, and do this part in your own update"
     data, loss = values.get("data", {}), TERMS.get(recipe.loss or "", {}) | values.get("loss", {})
     updates = data.get("num_minibatches", 1) * data.get("epochs_per_rollout", 1)
+    if recipe.builds_on:
+        yield (
+            f"{recipe.name} builds on {', '.join(recipe.builds_on)}, which is for whole runs: its grading and its "
+            f"updates are the trainer's and not the core's; {way_out}"
+        )
     if recipe.token_masks:
         yield f"{recipe.name} masks tokens by figures of the policy ({', '.join(recipe.token_masks)}); {way_out}"
     if recipe.loss is not None and recipe.loss not in LOSSES:

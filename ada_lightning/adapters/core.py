@@ -61,7 +61,8 @@ class Core:
     def __init__(
         self, method: str | Recipe, prompts: Iterable[str] | Mapping[str, str], *, seed: int = 0, **overrides: Any
     ) -> None:
-        self.method_name, self.seed = method if isinstance(method, str) else method.name, seed
+        if isinstance(prompts, str):
+            raise ValueError(f"the prompts are the text {prompts!r}: give their ids, or what they say by id")
         texts = prompts if isinstance(prompts, Mapping) else dict.fromkeys(listed := list(prompts), "")
         if not isinstance(prompts, Mapping) and len(texts) < len(listed):
             twice = next(prompt_id for prompt_id in texts if listed.count(prompt_id) > 1)
@@ -69,6 +70,7 @@ class Core:
         if not texts:
             raise ValueError("there are no prompts")
         composed = compose_method(method, overrides, seed=seed)
+        self.method_name, self.seed = method if isinstance(method, str) else method.name, seed
         if composed.needs_texts and not all(texts.values()):
             raise ValueError(
                 f"method {self.method_name!r} expects something of a prompt by its words: give prompts as "

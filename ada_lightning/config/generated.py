@@ -6,8 +6,10 @@ of classes and recipes (``methods/catalog.py``).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,10 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
+from yaml import YAMLError
 
 import ada_lightning
-from ada_lightning.methods.catalog import Entry, cached, entries
+from ada_lightning.methods.catalog import Entry, cached, entries, listed
 
 CONFIG_DIR = next(folder for place in ada_lightning.__path__ if (folder := Path(place).resolve() / "conf").is_dir())
 """Where the configuration stands that ships: ``conf/``, at the top of a checkout, inside of an installed package."""
@@ -48,7 +51,7 @@ class GeneratedSource(ConfigSource):
         return ConfigResult(
             provider=PROVIDER,
             path=self.full_path(),
-            config=OmegaConf.create(entry.node),
+            config=OmegaConf.create(entry.node) if entry.node is not None else _load(config_path),
             header={"package": entry.package},
         )
 
@@ -95,11 +98,25 @@ def files() -> Mapping[str, Entry]:
     return cached("conf", CONFIG_DIR, ".yaml", _read)
 
 
+def _load(config_path: str) -> Any:
+    """Load a file again: one that has what JSON has not, or that is wrong, which concerns whoever asks for it."""
+    file = CONFIG_DIR / f"{config_path.strip('/').removesuffix('.yaml')}.yaml"
+    try:
+        return OmegaConf.load(file)
+    except (OSError, ValueError, YAMLError) as error:
+        raise ConfigLoadError(f"{file}: {error}") from error
+
+
 def _read() -> dict[str, Entry]:
+    """Every file; without a node where the cache could not hold it."""
     found = {}
-    for file in sorted(CONFIG_DIR.rglob("*.yaml")):
-        node: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
-        package = re.search(r"^# *@package +(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    for file in listed(CONFIG_DIR, ".yaml"):
+        node: Any = None
+        text = file.read_bytes().decode(errors="replace")
+        with suppress(OSError, ValueError, TypeError, YAMLError):
+            loaded = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+            node = loaded if json.loads(json.dumps(loaded)) == loaded else None
+        package = re.search(r"^# *@package +(\S+)", text, re.MULTILINE)
         found[file.relative_to(CONFIG_DIR).with_suffix("").as_posix()] = Entry(node, package and package[1], "")
     return found
 

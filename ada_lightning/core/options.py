@@ -92,7 +92,7 @@ class Option:
     defaults: Sequence[Any] = ()
     """Further entries of Hydra's defaults list, in front."""
     kind: Any = None
-    """The class; None where the option is read from a cache."""
+    """The class; None where there is none."""
 
     @property
     def node(self) -> dict[str, Any]:
@@ -182,17 +182,23 @@ def preset(
     add(replace(of, name=name, values=dict(of.values) | changed, choices=chosen, text=text))
 
 
-def option_of(kind: Any) -> Option:
-    """Return the first option that a class was made.
+def option_of(kind: Any, group: str) -> Option:
+    """Return the first option of a group that a class was made.
 
     Raises:
-        LookupError: it is none.
+        LookupError: it is none, or it is no class.
     """
-    for group in OPTIONS.values():
-        for known in group.values():
-            if known.kind is kind:
-                return known
-    raise LookupError(f"{kind.__module__}.{kind.__qualname__} is no option: write @option(group, name) above it")
+    if not isinstance(kind, type):
+        raise LookupError(
+            f"{group}={kind!r} is no {group}: give a class, use(class, setting=value) or an option's word"
+        )
+    every = [option for options in OPTIONS.values() for option in options.values() if option.kind is kind]
+    if found := [option for option in every if option.group == group]:
+        return found[0]
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if every:
+        raise LookupError(f"{name} is no {group}: it is {every[0].group}={every[0].name}")
+    raise LookupError(f"{name} is no option: write @option({group!r}, name) above it")
 
 
 def add(new: Option) -> None:
@@ -253,7 +259,7 @@ def plain(value: Any, what: str = "the setting") -> Any:
 
 
 def _target(found: Option) -> str:
-    return str(found.values.get("_target_", found.name))
+    return target_of(found.kind) if found.kind is not None else str(found.values.get("_target_", found.name))
 
 
 def _settings(kind: type, hidden: set[str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,5 +297,6 @@ def _plain(value: Any, what: str) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ValueError(
-        f"{what} is a {type(value).__name__}, which no file can hold: give the option its value with use(...)"
+        f"{what} is of type {type(value).__name__}, which no file can hold: give a number, a text, a list, a mapping, "
+        "or a part by use(class, setting=value)"
     )

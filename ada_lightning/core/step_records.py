@@ -44,9 +44,11 @@ class StepSettings:
     def __post_init__(self) -> None:
         """Check the choices."""
         truncated, failure = self.truncated, self.grader_failure
+        is_number = isinstance(self.positive_threshold, int | float)
         is_known = truncated in ("grade", "zero", "exclude", "mask")
         refuse(
             *unmet(
+                (is_number, "rollout.positive_threshold must be a number", repr(self.positive_threshold)),
                 (is_known, "rollout.truncated must be grade, zero, exclude or mask", repr(truncated)),
                 (failure in ("exclude", "as_zero"), "rollout.grader_failure must be exclude or as_zero", repr(failure)),
             )

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from ada_lightning.core.options import OPTIONS, Option
+from ada_lightning.methods.catalog import listed
 from ada_lightning.methods.recipe import RECIPES, Recipe
 
 METHODS = Path(__file__).parent
@@ -54,7 +55,7 @@ def _sources() -> dict[str, str]:
         ".".join(["ada_lightning", "methods", *file.relative_to(METHODS).with_suffix("").parts]): file.read_text(
             "utf-8"
         )
-        for file in sorted(METHODS.rglob("*.py"))
+        for file in listed(METHODS, ".py")
     }
 
 

@@ -131,7 +131,8 @@ class Recipe:
     def word(self, group: str) -> str:
         """Option of one of its parts."""
         chosen = getattr(self, group)
-        return chosen if isinstance(chosen, str) else option_of(chosen.kind if isinstance(chosen, Use) else chosen).name
+        kind = chosen.kind if isinstance(chosen, Use) else chosen
+        return chosen if isinstance(chosen, str) else option_of(kind, group).name
 
     def values(self) -> dict[str, Any]:
         """Every setting in which it differs from the options that it chooses, nested as YAML has it."""
@@ -170,10 +171,17 @@ def known(new: Recipe) -> Recipe:
 
 
 def put(node: dict[str, Any], key: str, value: Any) -> None:
-    """Set a value by its dotted key; a mapping is laid over one that is there."""
+    """Set a value by its dotted key; a mapping is laid over one that is there.
+
+    Raises:
+        ValueError: what should have the key within it is a value.
+    """
     *above, last = key.split(".")
     for name in above:
-        node = node.setdefault(name, {})
+        within = node.setdefault(name, {})
+        if not isinstance(within, dict):
+            raise ValueError(f"there is no {key}: {name} is {within!r}, which has no keys")
+        node = within
     if isinstance(value, Mapping) and isinstance(node.get(last), dict) and "_target_" not in value:
         for name, each in value.items():
             put(node[last], str(name), each)

@@ -165,6 +165,8 @@ class PlainView(MethodView):
         base = place[:-num_up] if num_up else ()
         try:
             return self._at((*base, *reference["key"].split(".")))
+        except RecursionError:
+            raise UnresolvedError("its value refers to itself") from None
         except KeyError:
             if reference["default"]:
                 return None, place

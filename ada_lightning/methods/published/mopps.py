@@ -49,7 +49,7 @@ class NearTarget(Checked):
 preset(
     "curriculum",
     "mopps",
-    option_of(PosteriorSampling).name,
+    option_of(PosteriorSampling, "curriculum").name,
     text="MoPPS: the prompts whose pass rate, drawn from their Beta belief, is nearest to 1/2 (arXiv:2507.04632; "
     "values of thu-rllab/MoPPS, recipe/ours/scripts/countdown/cd_verl_3b_topk_noinit.sh: 8 candidates per prompt "
     "of a step, for MATH 16; no share of places that goes to all prompts in turn). Theirs is estimator=ema with "

@@ -9,8 +9,7 @@ Fidelity: after the paper's section 3. There the KL is part of the reward, here 
 
 from __future__ import annotations
 
-from ada_lightning.core.options import preset, use
-from ada_lightning.methods.advantages import BatchWhitenedAdvantage
+from ada_lightning.core.options import preset
 from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
@@ -47,7 +46,7 @@ REINFORCE_PLUS_PLUS = known(
         "rollout, PPO's clip.",
         sampler=UniformSampler,
         selection=AllSelection,
-        advantage=use(BatchWhitenedAdvantage, by_tokens=True),
+        advantage="reinforce_plus_plus",
         reduction="token_mean",
         settings={"loss.clip_high": 0.2},
     )

@@ -13,7 +13,7 @@ from ada_lightning.core.options import OPTIONS, Use, option, option_of, preset, 
 from ada_lightning.core.protocols import Sampler
 from ada_lightning.methods import recipes
 from ada_lightning.methods.find import find_option, find_recipe, recipe_names
-from ada_lightning.methods.recipe import DEFAULTS, Recipe, known
+from ada_lightning.methods.recipe import DEFAULTS, PARTS, Recipe, known
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 
 EXAMPLES = sorted(file.relative_to(CONFIG_DIR / "experiment").with_suffix("").as_posix()
@@ -88,15 +88,26 @@ def test_settings_are_the_signatures_and_references_stay_references():
     assert values["variance"] == {"_target_": "ada_lightning.methods.published.vip.RlooVariance"}
     assert find_option("selection", "balanced").values["seed"] == "${seed}"
     assert isinstance(use(UniformSampler, group_size=2), Use)
-    assert option_of(UniformSampler) is OPTIONS["sampler"]["uniform"]
+    assert option_of(UniformSampler, "sampler") is OPTIONS["sampler"]["uniform"]
     with pytest.raises(LookupError, match="is no option: write @option"):
-        option_of(Sampler)
+        option_of(Sampler, "sampler")
 
 
 def test_a_default_that_no_file_can_hold_is_refused_where_the_class_is_defined():
-    with pytest.raises(ValueError, match="part is a object, which no file can hold"):
+    with pytest.raises(ValueError, match="part is of type object, which no file can hold"):
 
         @option("sampler", "unheard_of")
         class Strange(Sampler):
             def __init__(self, *, part: object = object()) -> None:
                 pass
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_part_with_the_settings_of_an_option_is_chosen_by_its_word(name):
+    """Else ``+experiment=... advantage=another`` would be given settings that the other one has not."""
+    recipe = find_recipe(name)
+    for group in PARTS:
+        if isinstance(chosen := getattr(recipe, group), Use) and chosen.arguments:
+            values = option_of(chosen.kind, group).values | recipe.values()[group]
+            alike = {word for word, option in OPTIONS[group].items() if option.values == values}
+            assert alike <= {recipe.word(group)}
