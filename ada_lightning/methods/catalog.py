@@ -134,10 +134,17 @@ def values_of(node: Any, keys: Collection[str]) -> Iterator[str]:
 
 
 def _made() -> dict[str, Entry]:
-    """Import what is marked, and collect it."""
+    """Import what is marked, and collect it; without what a script has registered, which is its own."""
     for module in marked_modules():
         import_module(module)
-    return _collected()
+    from ada_lightning.core.options import OPTIONS
+    from ada_lightning.methods.find import recipe_modules
+    from ada_lightning.methods.recipe import RECIPES
+
+    options = [each for group in OPTIONS.values() for each in group.values() if each.kind is not None]
+    own = {f"{each.group}/{each.name}" for each in options if not each.kind.__module__.startswith("ada_lightning.")}
+    own |= {f"experiment/{name}" for name in RECIPES.keys() - recipe_modules().keys()}
+    return {path: entry for path, entry in _collected().items() if path not in own}
 
 
 def _is_untouched() -> bool:
