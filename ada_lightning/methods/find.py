@@ -13,7 +13,7 @@ from ada_lightning.methods.recipe import RECIPES, Recipe
 
 METHODS = Path(__file__).parent
 _OPTION = re.compile(r'^(?:@option|preset)\(\s*"(?P<group>[\w/]+)",\s*"(?P<name>\w+)"', re.MULTILINE)
-_RECIPE = re.compile(r'\b(?:Recipe|replace)\(\s*(?:\w+,\s*)?name="(?P<name>[\w/]+)"')
+_RECIPE = re.compile(r'\b(?:Recipe|replace|with_)\(\s*(?:\w+,\s*)?name="(?P<name>[\w/]+)"')
 
 
 def find_option(group: str, name: str) -> Option:

@@ -12,7 +12,8 @@ from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.core.options import OPTIONS, Use, option, option_of, preset, use
 from ada_lightning.core.protocols import Sampler
 from ada_lightning.methods import recipes
-from ada_lightning.methods.find import find_option, find_recipe, recipe_names
+from ada_lightning.methods.catalog import entries
+from ada_lightning.methods.find import find_option, find_recipe, recipe_modules, recipe_names
 from ada_lightning.methods.recipe import DEFAULTS, PARTS, Recipe, known
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 
@@ -111,3 +112,9 @@ def test_a_part_with_the_settings_of_an_option_is_chosen_by_its_word(name):
             values = option_of(chosen.kind, group).values | recipe.values()[group]
             alike = {word for word, option in OPTIONS[group].items() if option.values == values}
             assert alike <= {recipe.word(group)}
+
+
+def test_every_recipe_of_the_catalog_is_found_by_its_name():
+    shipped = [path.removeprefix("experiment/") for path in entries() if path.startswith("experiment/")]
+    assert sorted({*shipped, *EXAMPLES}) == sorted(recipe_modules())
+    assert find_recipe("cppo_batch").builds_on == ()
