@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from ada_lightning.config.described import described, overview
+from ada_lightning.methods.catalog import add_own
 from ada_lightning.run.terminal import start_of
 
 EXAMPLES = """
@@ -29,10 +31,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", nargs="?", default="", help="experiment, group/option or group (default: a list)")
-    name = parser.parse_args(argv).name
+    parser.add_argument("--config-dir", type=Path, help="a folder of your own, as train.py takes it")
+    arguments = parser.parse_args(argv)
+    name, own = arguments.name, arguments.config_dir
     try:
-        print(described(name) if name else overview())
-    except LookupError as error:
+        if own is not None:
+            add_own(own)
+        is_own = own is not None and any((own / f"{path}.yaml").is_file() for path in (name, f"experiment/{name}"))
+        print((described(name, own) if is_own else described(name)) if name else overview())
+    except (ImportError, LookupError, TypeError, ValueError) as error:
         sys.exit(f"error: {error.args[0]}")
 
 

@@ -8,10 +8,20 @@ from omegaconf import OmegaConf
 
 from ada_lightning.config.described import described, documented, overview
 from ada_lightning.config.generated import CONFIG_DIR
+from ada_lightning.core.options import OPTIONS
 from ada_lightning.methods.catalog import entries, experiments, groups, names
 from ada_lightning.programs.describe import main
 
 MADE = sorted(path for path in entries() if not (CONFIG_DIR / f"{path}.yaml").is_file())
+OWN = '''
+from ada_lightning.core.options import option
+from ada_lightning.methods.sampling import UniformSampler
+
+
+@option("sampler", "described_own", group_size=7)
+class Own(UniformSampler):
+    """One of mine."""
+'''
 WITHOUT_TEXT = {"_target_", "_convert_", "reward", "capo", "jackpot", "environment"}
 """Keys that name a class or a group, or hold a part."""
 
@@ -63,6 +73,21 @@ def test_groups_and_the_list_of_all_name_everything():
 )
 def test_a_name_may_be_written_as_on_a_command_line(name):
     assert described(name) == described("sampler/coba" if "sampler" in name else "coba_rl")
+
+
+def test_a_folder_of_ones_own_is_described_too(tmp_path, capsys):
+    (tmp_path / "described_own.py").write_text(OWN)
+    (tmp_path / "sampler").mkdir()
+    (tmp_path / "sampler" / "mine.yaml").write_text("# Mine.\ndefaults: [uniform, _self_]\n")
+    try:
+        main(["sampler/described_own", "--config-dir", str(tmp_path)])
+        main(["sampler/mine", "--config-dir", str(tmp_path)])
+    finally:
+        OPTIONS["sampler"].pop("described_own", None)
+        entries().pop("sampler/described_own", None)
+    said = capsys.readouterr().out
+    assert "group_size: 7                  # responses per prompt" in said
+    assert "# Mine." in said
 
 
 def test_a_misspelt_name_is_told_what_is_near(capsys):
