@@ -12,8 +12,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from ada_lightning.config import generated
+from ada_lightning.core.options import OPTIONS
 from ada_lightning.methods import catalog
 from ada_lightning.methods.catalog import Entry, add_own, cached, listed
+from ada_lightning.methods.recipe import RECIPES
 
 MADE = {"sampler/a": Entry({"n": 1}, None, "text")}
 
@@ -164,8 +166,13 @@ def test_a_name_that_ships_is_refused_where_the_cache_has_it_and_nothing_is_impo
 def own(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(catalog, "_ENTRIES", dict(catalog.entries()))
-    before = {*sys.modules}
+    before, shipped = {*sys.modules}, {*catalog.entries()}
     yield tmp_path
+    for group in OPTIONS:  # what a test's own modules registered goes with them
+        for name in [name for name in OPTIONS[group] if f"{group}/{name}" not in shipped]:
+            del OPTIONS[group][name]
+    for name in [name for name in RECIPES if f"experiment/{name}" not in shipped]:
+        del RECIPES[name]
     for name in {*sys.modules} - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]
