@@ -20,8 +20,9 @@ test: setup
 	$(VENV_PYTHON) -m mypy
 	$(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist loadgroup $(ARGS)
 
-# Has an environment of its own: the site needs nothing of what trains, and the other way round.
-docs: .venv-docs/.ready
+# Has an environment of its own, but for the pages that are made of recipes and a notebook.
+docs: setup .venv-docs/.ready
+	$(VENV_PYTHON) scripts/build_site.py pages
 	.venv-docs/bin/python scripts/build_site.py
 
 .venv-docs/.ready: requirements/docs.txt

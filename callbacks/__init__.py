@@ -1,4 +1,4 @@
-"""The application's Lightning callbacks, one class a file. They may import ``ada_lightning``, never the reverse.
+"""The application's Lightning callbacks. They may import ``ada_lightning``, never the reverse.
 
 Their name is ``ada_lightning.callbacks``, in a checkout, where they stand at its top, as in an installed package.
 """
@@ -14,26 +14,27 @@ from typing import Any
 
 _MODULES = {
     "AdaptiveSampling": "adaptive_sampling",
-    "AlarmBound": "alarm_bound",
+    "AlarmBound": "alarms",
     "Alarms": "alarms",
     "Budget": "budget",
     "CostPreview": "cost_preview",
     "Curves": "curves",
+    "Dashboard": "tracker",
     "Environment": "environment",
     "Evaluation": "evaluation",
-    "InterruptGuard": "interrupt_guard",
+    "InterruptGuard": "checkpoint",
     "MLflowTracking": "mlflow_logger",
     "MetricsCsv": "metrics_csv",
     "ObjectiveStatement": "objective_statement",
     "Progress": "progress",
     "PromptLog": "prompt_log",
-    "ResponseLengths": "response_lengths",
+    "ResponseLengths": "response_log",
     "ResponseLog": "response_log",
     "RolloutCheckpoint": "checkpoint",
     "RolloutListener": "rollout_listener",
     "SamplePage": "sample_page",
     "SamplingPlots": "sampling_plots",
-    "StreamingCheckpointIO": "streaming_checkpoint_io",
+    "StreamingCheckpointIO": "checkpoint",
     "Summary": "summary",
     "TensorBoardTracking": "tensorboard_tracking",
     "Tracker": "tracker",
@@ -42,10 +43,19 @@ _MODULES = {
     "WeightAverage": "weight_average",
 }
 """File of each class, loaded when it is asked for: some of them need MLflow or pictures."""
+_JOINED = {
+    "alarm_bound": "alarms",
+    "interrupt_guard": "checkpoint",
+    "response_lengths": "response_log",
+    "streaming_checkpoint_io": "checkpoint",
+}
+"""Files that joined another one: stored configurations of older runs name their classes by them."""
 __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _JOINED:
+        return import_module(f"{__name__}.{_JOINED[name]}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 
-from .alarm_bound import AlarmBound
+from .rollout_listener import RolloutListener
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ STEPS_UNTIL_MISSED = 5
 """Rollout steps after which a figure that none of them had is taken for one that never comes."""
 
 
-class Alarms(Callback):
+class Alarms(RolloutListener):
     """Watches figures of each rollout step: a warning, ``alarm/<name>`` = 1 in the metrics, a tag in MLflow.
 
     The alarm ends with the first step in which its figure is in order again. A resumed run goes on counting where the
@@ -53,23 +54,17 @@ class Alarms(Callback):
         if self._texts != in_file:
             self._run_dir.write_json(_FILE, self._texts)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        """Look at the figures once a rollout step's last update is done.
+    def on_step_end(self, trainer: Trainer, pl_module: LightningModule, figures: Mapping[str, float]) -> None:
+        """Look at the figures of a rollout step.
 
         Raises:
             RunStoppedError: an alarm that stops was raised.
         """
-        data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        if batch.update_index != data.updates_per_rollout - 1:
-            return
         policy: Any = pl_module
-        metrics: dict[str, float] = policy.step_metrics  # not trainer.callback_metrics: they keep what a step lacks
-        self._warn_of_missing(metrics)
-        seen = {name: bound for name, bound in self.bounds.items() if bound.metric in metrics}
+        self._warn_of_missing(figures)
+        seen = {name: bound for name, bound in self.bounds.items() if bound.metric in figures}
         raised = {
-            f"alarm/{name}": float(self._note(trainer, name, bound, metrics[bound.metric]))
+            f"alarm/{name}": float(self._note(trainer, name, bound, figures[bound.metric]))
             for name, bound in seen.items()
         }
         for logger in trainer.loggers:
@@ -77,7 +72,7 @@ class Alarms(Callback):
         for name, bound in seen.items():
             if bound.stops and self._num_out[name] >= bound.num_steps:
                 raise RunStoppedError(
-                    f"alarm {name}: {self._text(name, bound, metrics[bound.metric])}. To go on in spite of it: "
+                    f"alarm {name}: {self._text(name, bound, figures[bound.metric])}. To go on in spite of it: "
                     f"callbacks.alarms.bounds.{name}.stops=false"
                 )
 
@@ -126,3 +121,50 @@ class Alarms(Callback):
             f"{bound.metric} = {value:.4g} is outside of [{bound.low:g}, {bound.high:g}] for "
             f"{self._num_out[name]} steps in a row"
         )
+
+
+class AlarmBound:
+    """Raises an alarm where a figure stays out of bounds for several steps, and may stop the run.
+
+    Args:
+        metric: name of a figure of the rollout or its updates (``rollout/``, ``train/``, ``reward/``, ``grader/``,
+            ``sync/``, ``time/``), as in ``metrics.csv``.
+        low: smallest value that is in order; ``-inf`` for none.
+        high: largest value that is in order; ``inf`` for none.
+        num_steps: rollout steps in a row, out of bounds, at which the alarm is raised. A step without the figure
+            counts neither way; a figure that no step has is warned of once.
+        stops: whether the run then stops.
+
+    Raises:
+        ValueError: bounds that nothing or everything meets, or fewer than one step; all in one message.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        *,
+        low: float = -math.inf,
+        high: float = math.inf,
+        num_steps: int = 5,
+        stops: bool = False,
+    ) -> None:
+        errors = []
+        if not metric:
+            errors.append("metric is empty; give a column of metrics.csv")
+        if not low < high:
+            errors.append(f"low must be below high; got {low} and {high}")
+        if low == -math.inf and high == math.inf:
+            errors.append("low or high must be given: every value would be in order")
+        if num_steps < 1:
+            errors.append(f"num_steps must be at least 1; got {num_steps}")
+        if errors:
+            raise ValueError(f"alarm on {metric or '?'}: " + "; ".join(errors))
+        self.metric = metric
+        self.low = low
+        self.high = high
+        self.num_steps = num_steps
+        self.stops = stops
+
+    def is_met(self, value: float) -> bool:
+        """Whether a value is in order. One that is not a number is not."""
+        return self.low <= value <= self.high

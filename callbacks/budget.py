@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ada_lightning.run.duration import duration
+from ada_lightning.run.terminal import duration
 
 from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import RolloutResult
+    from ada_lightning.core.step_records import RolloutResult
 
 LEARNING_PHASES = ("sync", "estimate", "rollout", "represent", "gradient_norm", "grade", "update")
 """Phases whose seconds count: what a step takes, without the start of the run, evaluations and checkpoints."""

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
+import torch
+from lightning.fabric.utilities.types import _PATH
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from ada_lightning.parallel.optimizer_state import whole_optimizer_state
 from ada_lightning.parallel.strategies import OPTIMIZER_FOLDER
 from ada_lightning.run.checkpoints import CheckpointStore, Retention, write_manifest
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError, StopSignals
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 
-from .interrupt_guard import InterruptGuard
 from .run_parts import run_parts
 from .weight_average import average_of
 
@@ -187,3 +190,71 @@ class RolloutCheckpoint(Callback):
             if path.exists():
                 with path.open("rb") as file:
                     os.fsync(file.fileno())
+
+
+class StreamingCheckpointIO(TorchCheckpointIO):
+    """Saves without the copy in memory that Lightning makes for atomicity.
+
+    For a 135M model that copy is more than 1 GB, the peak of the whole run.
+    :class:`~ada_lightning.callbacks.checkpoint.RolloutCheckpoint` is atomic by renaming a complete folder instead.
+    """
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: _PATH, storage_options: Any | None = None) -> None:
+        """Write ``checkpoint`` to ``path``, a new file.
+
+        Raises:
+            TypeError: storage options, which a plain file does not have.
+        """
+        if storage_options is not None:
+            raise TypeError("StreamingCheckpointIO writes plain files; it takes no storage_options")
+        torch.save(checkpoint, path)
+
+
+class InterruptGuard(Callback):
+    """The first signal stops at the next safe point (between engine steps, between microbatches).
+
+    A KeyboardInterrupt raised inside ``optimizer.step()`` would leave some weights updated and others not; raised
+    inside the engine it would leave requests behind. The same signal again, or Ctrl-C after any, stops at once,
+    and then no checkpoint is written.
+    """
+
+    def __init__(self) -> None:
+        # SIGUSR1 is what SLURM sends ahead of a time limit where it is told to: --signal=USR1@<seconds>.
+        self._signals = StopSignals("without a checkpoint", (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1))
+
+    @property
+    def asks_for_requeue(self) -> bool:
+        """Whether a scheduler's signal stopped the run, and not a person's Ctrl-C."""
+        return self._signals.received in (signal.SIGTERM, signal.SIGUSR1) and not self.is_forced
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether a second signal stopped the run where it was."""
+        return self._signals.is_forced
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Take the signals over; before Lightning, which then leaves SIGUSR1 alone under SLURM."""
+        assert isinstance(pl_module, PolicyModule)
+        self._signals.install()
+        pl_module.interrupt_with(self._signals.check)
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Give the signals back."""
+        self.release()
+
+    def release(self) -> None:
+        """Do so after an exception: Lightning then tears nothing down, and hands the signals to this guard again."""
+        self._signals.restore()
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """With several processes, take SIGTERM over from Lightning: its handler broadcasts, wherever the others are."""
+        if trainer.world_size > 1:
+            self._signals.echo_s = 1.0
+            self._signals.install()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """A step is complete: the safest point of all."""
+        assert isinstance(pl_module, PolicyModule)
+        pl_module.ranks.check_together(self._signals.check)

@@ -6,28 +6,26 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ada_lightning.core.protocols import Refill, Sampler, Selection, Trait
-from ada_lightning.core.records import RefillProgress
-from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.protocols import Refill, RefillProgress, Sampler, Selection, Trait
 from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.methods.refill.none import NoRefill
-from ada_lightning.methods.sampling.forecast import forecast, forecasts, mean_forecast
+from ada_lightning.methods.refill import NoRefill
+from ada_lightning.methods.sampling.forecast import Forecast, forecast, forecasts, mean_forecast
 from ada_lightning.methods.sampling.uniform import UniformSampler
-from ada_lightning.methods.selection.all import AllSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.packing import pack_groups
 from ada_lightning.training.policy import PolicyModule
 
 from .run_parts import run_parts
-from .step_costs import StepCosts
 
 _BINS = {"0": 0.0, "0-1/8": 1e-9, "1/8-1/4": 0.125, "1/4-1/2": 0.25, "1/2-3/4": 0.5, "3/4-1": 0.75, "1": 1 - 1e-9}
 """Lower ends of the classes of pass rates, by their names."""
@@ -109,7 +107,7 @@ class CostPreview(Callback):
         prompts = prompts[: math.ceil(share * len(prompts))]
         step = self.service.sample(
             partial(Step, prompts, sampler=uniform, selection=AllSelection(), step=index),
-            weights=policy.engine_weights,
+            weights=self.service.engine.weights_of(policy),
             policy_version=policy.policy_version,
             stage="preview",
             clock=policy.clock,
@@ -259,3 +257,86 @@ def _update_speed(policy: PolicyModule, data: RolloutDataModule, result: Rollout
             policy.rehearse(replace(batch, microbatches=(microbatch,)))
         seconds = time.monotonic() - started
     return policy.ranks.num_replicas * largest.num_computed_tokens / max(seconds, 1e-9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCosts:
+    """What the preview measured, to turn a forecast of responses into tokens and seconds."""
+
+    engine: EngineSpeed
+    response_tokens: float
+    """Mean tokens of a response that the model draws."""
+    computed_share: float
+    """Tokens of a response that an update computes over those: above 1 where an environment adds its own."""
+    longest_response: int
+    """Tokens."""
+    prompt_tokens: float
+    """Mean length of a prompt."""
+    update_tokens_per_s: float
+    """Of all passes of an update over a token."""
+    share_prompts: bool
+    """Whether the update computes a prompt once for all of its responses."""
+
+    def row(self, name: str, steps: Sequence[Forecast], num_prompts: int) -> str:
+        """Return a line of the preview: a step of ``num_prompts`` prompts."""
+        expected = mean_forecast(steps)
+        num_responses = expected.num_sampled * num_prompts
+        rollout_s = self.engine.rollout_seconds(
+            num_responses,
+            response_tokens=self.response_tokens,
+            longest=self.longest_response,
+            num_rounds=expected.num_rounds,
+        )
+        update_s = [num_prompts * self._trained_tokens(step) / self.update_tokens_per_s for step in steps]
+        num_tokens = num_responses * self.response_tokens
+        return (
+            f"  {name:<12}{num_responses:>10.0f}{num_tokens:>9.0f}{seconds_text(rollout_s):>12}"
+            f"{seconds_text(_most(update_s)):>12}{share_text(_most([step.signal_ratio for step in steps])):>9}"
+        )
+
+    def _trained_tokens(self, expected: Forecast) -> float:
+        return trained_tokens(
+            expected,
+            prompt_tokens=self.prompt_tokens,
+            response_tokens=self.response_tokens * self.computed_share,
+            share_prompts=self.share_prompts,
+        )
+
+
+def _most(values: Sequence[float]) -> tuple[float, float]:
+    """Where four in five of the values lie."""
+    low, high = np.quantile(values, (0.1, 0.9))
+    return float(low), float(high)
+
+
+def trained_tokens(expected: Forecast, *, prompt_tokens: float, response_tokens: float, share_prompts: bool) -> float:
+    """Return how many tokens of a prompt and its responses the update computes, once; lengths are means."""
+    num_prompts = expected.trained_ratio if share_prompts else expected.num_trained
+    return num_prompts * prompt_tokens + expected.num_trained * response_tokens
+
+
+def seconds_text(interval: tuple[float, float]) -> str:
+    """Return the middle of two bounds on seconds that are within a tenth of each other, else both.
+
+    Example:
+        >>> seconds_text((2.0, 2.1)), seconds_text((21.3, 29.8)), seconds_text((0.24, 0.95))
+        ('2.0s', '21-30s', '0.2-0.9s')
+    """
+    low, high = interval
+    if high <= 1.1 * low:
+        return f"{(low + high) / 2:.1f}s"
+    digits = 0 if low >= 10 else 1
+    return f"{low:.{digits}f}-{high:.{digits}f}s"
+
+
+def share_text(interval: tuple[float, float]) -> str:
+    """Return two bounds on a share, or one where they are hardly apart.
+
+    Example:
+        >>> share_text((0.12, 0.45)), share_text((0.98, 1.0))
+        ('12-45%', '99%')
+    """
+    low, high = interval
+    if high <= 1.1 * low:
+        return f"{(low + high) / 2:.0%}"
+    return f"{100 * low:.0f}-{high:.0%}"

@@ -19,7 +19,7 @@ from .rollout_listener import RolloutListener
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ada_lightning.core.result import RolloutResult
+    from ada_lightning.core.step_records import RolloutResult
 
 Rows = Sequence[dict[str, float]]
 

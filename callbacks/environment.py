@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ada_lightning.run.checkpoints.trainer_state import read_trainer_state
+from ada_lightning.run.checkpoints import read_trainer_state
 
 if TYPE_CHECKING:
     import torch

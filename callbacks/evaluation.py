@@ -12,11 +12,11 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.analysis.metrics.heldout import heldout_metrics
 from ada_lightning.core.records import Prompt, SamplingSettings
-from ada_lightning.core.result import EvaluationResult, RolloutResult
 from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import EvaluationResult, RolloutResult
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.sampling.uniform import UniformSampler
-from ada_lightning.methods.selection.all import AllSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
@@ -81,10 +81,8 @@ class Evaluation(RolloutListener):
         self._policy: PolicyModule | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Remember whose version says what is finished; arrange for what a run killed after its last update owes."""
-        self._policy, data = run_parts(trainer, pl_module)
-        policy = self._policy
-        data.when_complete = lambda: self._evaluate_owed(trainer, policy)
+        """Remember whose version says what is finished."""
+        self._policy, _ = run_parts(trainer, pl_module)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the untrained policy. A resumed run has that figure, but may owe one that was interrupted."""
@@ -112,6 +110,12 @@ class Evaluation(RolloutListener):
         policy, _ = run_parts(trainer, pl_module)
         policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_final=True))
 
+    def on_nothing_left(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Measure the trained policy of a run that was killed after its last update, unless that was done."""
+        policy, _ = run_parts(trainer, pl_module)
+        if policy.policy_version != self._evaluated_version:
+            policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_final=True))
+
     def state_dict(self) -> dict[str, Any]:
         """What has been measured, and the tokens since then, those of a step that a checkpoint ends included."""
         has_updated = self._policy is not None and self._policy.policy_version > self._rollout_version
@@ -122,11 +126,6 @@ class Evaluation(RolloutListener):
         """Restore :meth:`state_dict`."""
         self._evaluated_version = int(state_dict["evaluated_version"])
         self._num_tokens = int(state_dict["tokens_since"])
-
-    def _evaluate_owed(self, trainer: Trainer, policy: PolicyModule) -> None:
-        """Measure the trained policy, unless that was done."""
-        if policy.policy_version != self._evaluated_version:
-            policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_final=True))
 
     def _is_due(self, policy: PolicyModule, data: RolloutDataModule) -> bool:
         step, update = divmod(policy.policy_version, data.updates_per_rollout)
@@ -173,7 +172,7 @@ class Evaluation(RolloutListener):
         uniform = UniformSampler(group_size=self.num_samples)
         step = self.service.sample(
             partial(Step, prompts, sampler=uniform, selection=AllSelection()),
-            weights=policy.engine_weights,
+            weights=self.service.engine.weights_of(policy),
             policy_version=version,
             sampling=self.sampling,
             stage="eval",

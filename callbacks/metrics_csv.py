@@ -13,8 +13,7 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from ada_lightning.run.atomic import replacing
-from ada_lightning.run.files import append_whole, write_whole
+from ada_lightning.run.files import append_whole, replacing, write_whole
 from ada_lightning.run.metrics_file import TIME_COLUMN, read_cells, read_metrics
 from ada_lightning.run.run_dir import RunDir
 

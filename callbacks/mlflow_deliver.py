@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from ada_lightning.run.credentials import hidden, take
 from ada_lightning.run.run_dir import RunDir
 
-from .mlflow_upload import MlflowUpload
+from .mlflow_logger import Delivery
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,45 +27,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--tracking-uri", default="", help="where the store is now; default: where it was in the run, which you confirm"
     )
     options = parser.parse_args(arguments)
-    results = [deliver(path, tracking_uri=options.tracking_uri) for path in options.run_dir]
+    results = [_deliver(path, options.tracking_uri) for path in options.run_dir]
     return 0 if all(results) else 1
 
 
-def deliver(path: Path, *, tracking_uri: str = "") -> bool:
-    """Deliver one run and say how it went.
-
-    Args:
-        path: folder of the run.
-        tracking_uri: where the store is now; empty for where the folder says it was, which a person then confirms
-            unless ``MLFLOW_TRACKING_URI`` says the same.
-
-    Returns:
-        Whether nothing waits any more.
-    """
-    upload = MlflowUpload(RunDir(path))
-    target = upload.read_target()
+def _deliver(path: Path, tracking_uri: str) -> bool:
+    """Deliver one run and say how it went; whether nothing waits any more."""
+    delivery = Delivery(RunDir(path))
+    target = delivery.read_target()
     if not target:
         print(f"{path}: nothing to deliver; no run told MLflow anything from here")
         return path.is_dir()
-    if not upload.lock():
+    if not delivery.is_alone():
         print(f"{path}: this run is going on, and delivers by itself")
         return False
     uri = tracking_uri or target["tracking_uri"]
     try:
         if not tracking_uri and not _is_meant(path, hidden(uri)):
             return False
-        uri = upload.tracking_uri_override = take(uri)
-        note = "; the run had been killed" if upload.close_killed_run() else ""
-        waiting = upload.waiting() or "nothing: it has everything"
-        failure = upload.send(is_final=True)
-        if failure is not None:
+        uri = delivery.tracking_uri = take(uri)
+        note = ""
+        if target["status"] == "RUNNING":  # and nobody runs it: it did not end by itself
+            file = delivery.run_dir.metrics_csv
+            end_s = file.stat().st_mtime if file.exists() else time.time()
+            delivery.write_target(status="KILLED", end_ms=int(end_s * 1000))
+            note = "; the run had been killed"
+        waiting = delivery.waiting() or "nothing: it has everything"
+        if failure := delivery.send(is_final=True):
             reason = hidden(f"{type(failure).__name__}: {failure}")
-            print(f"{path}: {uri} failed: {reason}; waiting: {upload.waiting()}")
+            print(f"{path}: {uri} failed: {reason}; waiting: {delivery.waiting()}")
             return False
         print(f"{path}: delivered {waiting} to {uri}{note}")
         return True
     finally:
-        upload.unlock()
+        delivery.lock.release()
 
 
 def _is_meant(path: Path, uri: str) -> bool:

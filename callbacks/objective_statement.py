@@ -9,8 +9,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.analysis.statement import describe_update
 from ada_lightning.core.protocols import Refill, Sampler, Selection
-from ada_lightning.methods.refill.none import NoRefill
-from ada_lightning.run.atomic import write_text
+from ada_lightning.methods.refill import NoRefill
+from ada_lightning.run.files import write_text
 
 from .run_parts import run_parts
 

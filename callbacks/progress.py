@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
-from ada_lightning.run.duration import duration
+from ada_lightning.run.terminal import duration
 
 from .budget import share_spent
 from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.step_records import EvaluationResult, RolloutResult
     from ada_lightning.run.phase_clock import PhaseEvent
 
 BAR_INTERVAL_S = 0.2
@@ -109,25 +109,19 @@ class Progress(RolloutListener):
         """Start the estimate of the time left, right before the first rollout of this session."""
         self._timed_from = (0, self._now(), share_spent(trainer))
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_step_end(self, trainer: Trainer, pl_module: LightningModule, figures: Mapping[str, float]) -> None:
         """Show the figures of a finished step."""
-        if batch.update_index < self._updates_per_rollout - 1 or not trainer.is_global_zero:
-            return
-        module: Any = pl_module
         self._num_steps_done += 1
         self._steps_seen += 1
-        metrics: dict[str, float] = module.step_metrics
         spent = share_spent(trainer)
         left = f"left {duration(self._left_s(spent))}"
         if self._steps_seen == 1:
             self._timed_from = (1, self._now(), spent)
-        facts = _figures(metrics, FACTS)
+        facts = _figures(figures, FACTS)
         self._facts = f"{facts}  {left}"
         if self._bar is None:
-            figures = "  ".join(filter(None, (facts, _figures(metrics, DETAILS), left)))
-            self._print(f"step {self._num_steps_done}/{self._num_steps}  {figures}")
+            shown = "  ".join(filter(None, (facts, _figures(figures, DETAILS), left)))
+            self._print(f"step {self._num_steps_done}/{self._num_steps}  {shown}")
 
     def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
         """Show a held-out evaluation; it stays on the screen above the bar."""

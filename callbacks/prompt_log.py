@@ -12,8 +12,7 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.core.stopping.paths import MAX_RESPONSES, reach, unbiased_table
 from ada_lightning.core.stopping.rule import StoppingRule
-from ada_lightning.run.atomic import replacing
-from ada_lightning.run.files import append_whole
+from ada_lightning.run.files import append_whole, replacing
 from ada_lightning.run.run_dir import RunDir
 
 from .rollout_listener import RolloutListener
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ada_lightning.core.records import ResponseGroup, ResponsePool
-    from ada_lightning.core.result import RolloutResult
+    from ada_lightning.core.step_records import RolloutResult
 
 _NO_COUNTS = {
     "prompt_id": "string",

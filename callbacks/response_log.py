@@ -9,11 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.analysis.offline.response_store import prompt_text
 from ada_lightning.core.checks import refuse
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import replacing
 from ada_lightning.run.run_dir import RunDir
 
 from .rollout_listener import RolloutListener
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ada_lightning.core.records import ResponseGroup
-    from ada_lightning.core.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.step_records import EvaluationResult, RolloutResult
 
 FOLDER = "responses"
 """Name in the run folder."""
@@ -51,6 +52,8 @@ COLUMNS = {
     "num_computed": "int64",
 }
 """Columns of the files and their Arrow types. :func:`read_responses` says what they mean."""
+QUANTILES = (10, 50, 90)
+"""Percent of responses that are shorter."""
 
 
 class ResponseLog(RolloutListener):
@@ -205,4 +208,22 @@ def _rows(group: ResponseGroup) -> Iterator[dict[str, Any]]:
             "turns": json.dumps([asdict(turn) for turn in episode.turns]) if episode is not None else None,
             "ended_by": episode.ended_by if episode is not None else None,
             "num_computed": len(response.response_ids),
+        }
+
+
+class ResponseLengths(RolloutListener):
+    """Logs ``rollout/response_tokens_p10``, ``_p50`` and ``_p90``: tokens of the step's responses that count.
+
+    A run that learns to ramble, or to stop early, shows in the outer quantiles first.
+    """
+
+    def rollout_figures(self, result: RolloutResult) -> dict[str, float]:
+        """Return the quantiles of a step; none for a step without responses."""
+        lengths = [response.num_tokens for group in result.groups for response in group.pool.responses]
+        if not lengths:
+            return {}
+        values = np.percentile(lengths, QUANTILES)
+        return {
+            f"rollout/response_tokens_p{percent}": float(value)
+            for percent, value in zip(QUANTILES, values, strict=True)
         }

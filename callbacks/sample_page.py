@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ada_lightning.run.atomic import write_text
+from ada_lightning.run.files import write_text
 from ada_lightning.run.run_dir import RunDir
 
 from .response_log import FOLDER
@@ -17,7 +17,7 @@ from .rollout_listener import RolloutListener
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ada_lightning.core.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.step_records import EvaluationResult, RolloutResult
 
 MAX_CHARACTERS = 4000
 """Longest text shown whole; of a longer one the start and the end, where the answer stands."""

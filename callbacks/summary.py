@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from ada_lightning.run.duration import duration
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.terminal import is_new
+from ada_lightning.run.terminal import duration, is_new
 
 from .cost_preview import PreviewDone
 from .metrics_csv import read_metrics
@@ -24,7 +23,7 @@ from .mlflow_logger import MLflowTracking
 from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.step_records import EvaluationResult, RolloutResult
 
 
 class Summary(RolloutListener):

@@ -11,7 +11,7 @@ from ada_lightning.run.flat import flat
 from ada_lightning.run.metrics_file import read_metrics
 
 from .response_log import shown_slots
-from .tracker import Tracker
+from .tracker import Dashboard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ SHOWN_CHARACTERS = 2000
 """Of a prompt or a response; more fill the tab and nobody reads them."""
 
 
-class TensorBoardTracking(Tracker):
+class TensorBoardTracking(Dashboard):
     """Writes event files into ``tensorboard/`` of the run folder, so that ``tensorboard --logdir runs`` compares runs.
 
     Settings are hyperparameters (tab HPARAMS), plots are images, responses and the objective are texts. A resume marks

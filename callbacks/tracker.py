@@ -1,4 +1,4 @@
-"""What every tracking tool beside MLflow is told of a run, and why none of them can stop it."""
+"""What a tracking tool is told of a run, and why none can stop it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from ada_lightning.run.atomic import write_text
+from ada_lightning.run.files import write_text
 from ada_lightning.run.run_dir import RunDir
 
 from .objective_statement import FILE as OBJECTIVE
@@ -30,13 +30,9 @@ MAX_TABLE_ROWS = 1000
 
 
 class Tracker(Logger):
-    """Shows a run in a tracking tool: figures, settings, plots, sampled responses, and what the update optimises.
+    """Shows a run in a tracking tool, which cannot stop it: where the tool fails, one warning says so.
 
-    Figures go out as they are logged, by policy update. Everything else is a file of the run folder, which goes out
-    when the folder has a new version of it; ``<tool>.json`` in the folder remembers which ones did, so that a resume
-    goes on with the same run of the tool and repeats no file. Steps that a resume repeats are told once more.
-
-    Where the tool fails, one warning says so and training goes on: the run folder has all of it.
+    The run folder has all that the tool is told.
 
     Args:
         run_dir: folder of the run.
@@ -49,7 +45,7 @@ class Tracker(Logger):
     tool: ClassVar[str]
     """What people call it."""
     option: ClassVar[str]
-    """Its ``logger=<option>``, the extra that installs it, and the name of its file in the run folder."""
+    """Its ``logger=<option>``, and the extra that installs it."""
     package: ClassVar[str]
     """What is imported."""
 
@@ -62,15 +58,9 @@ class Tracker(Logger):
             )
         self.run_dir = RunDir(run_dir)
         self.run_name = run_name
-        self._memory_file = self.run_dir.path / f"{self.option}.json"
-        self.memory: dict[str, Any] = {"files": {}}
-        """What a resume has to know; plain values."""
-        self._not_sent: dict[str, str] = {}
-        """Versions of files that could not be sent, by name: tried again at the end of the session, and in the next."""
         self._is_open = False
         self._is_given_up = False
         self._has_warned = False
-        self._step = 0
 
     @property
     def name(self) -> str:
@@ -96,19 +86,100 @@ class Tracker(Logger):
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Send figures of a policy update, and what is new in the run folder."""
         self._begin({})
-        self._step = step or 0
-        self._try(lambda: self.write_metrics({name: float(value) for name, value in metrics.items()}, self._step))
-        self._try(self._send_files)
+        self.try_to(lambda: self.send({name: float(value) for name, value in metrics.items()}, step or 0))
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
+        """Send what is left, and end the run in the tool."""
+        if self._is_open:
+            self.try_to(lambda: self.end(status))
+            self._is_open = False
+
+    @abstractmethod
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Begin a session: a run in the tool, or the next part of one."""
+
+    @abstractmethod
+    def send(self, metrics: Mapping[str, float], step: int) -> None:
+        """Send figures of one policy update, some of which may be no numbers (NaN, infinite), and files."""
+
+    @abstractmethod
+    def end(self, status: str) -> None:
+        """Send what is left and end the run as Lightning calls it: ``success``, ``finished``, ``failed``."""
+
+    def try_to(self, write: Callable[[], None]) -> bool:
+        """Do what may fail; whether it did not."""
+        if self._is_given_up:
+            return False
+        try:
+            write()
+        except Exception as error:  # servers, disks and tools fail in every way; training must not
+            self.warn(f"{type(error).__name__}: {error}")
+            return False
+        return True
+
+    def warn(self, reason: str) -> None:
+        """Say that the tool fails, the first time."""
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "%s failed (%s). Training goes on; every figure is in %s, and all else beside it",
+                self.tool,
+                reason,
+                self.run_dir.metrics_csv,
+            )
+
+    def _begin(self, settings: Mapping[str, Any]) -> None:
+        """Begin, once a session; a tool that does not open is left alone until the next."""
+        if not self._is_open and not self._is_given_up:
+            self._is_open = self.try_to(lambda: self.begin(settings))
+            self._is_given_up = not self._is_open
+
+
+class Dashboard(Tracker):
+    """Shows figures, settings, plots, sampled responses, and what the update optimises, while the run waits for it.
+
+    Figures go out as they are logged, by policy update. Everything else is a file of the run folder, which goes out
+    when the folder has a new version of it; ``<tool>.json`` in the folder remembers which ones did, so that a resume
+    goes on with the same run of the tool and repeats no file. Steps that a resume repeats are told once more.
+
+    Args:
+        run_dir: folder of the run.
+        run_name: name of the run in the tool.
+
+    Raises:
+        ValueError: the tool's package is not installed.
+    """
+
+    def __init__(self, *, run_dir: str | Path, run_name: str) -> None:
+        super().__init__(run_dir=run_dir, run_name=run_name)
+        self._memory_file = self.run_dir.path / f"{self.option}.json"
+        self.memory: dict[str, Any] = {"files": {}}
+        """What a resume has to know; plain values."""
+        self._not_sent: dict[str, str] = {}
+        """Versions of files that could not be sent, by name: tried again at the end of the session, and in the next."""
+        self._step = 0
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Open the tool's run, with what an earlier session remembered of it."""
+        is_resumed = self._memory_file.exists()
+        if is_resumed:
+            self.memory |= json.loads(self._memory_file.read_text(encoding="utf-8"))
+        self.run_dir.path.mkdir(parents=True, exist_ok=True)
+        self.open(settings, is_resumed=is_resumed)
+        self._remember()
+
+    def send(self, metrics: Mapping[str, float], step: int) -> None:
+        """Send figures, and files that are new or have changed."""
+        self._step = step
+        self.try_to(lambda: self.write_metrics(metrics, step))
+        self._send_files()
+
+    def end(self, status: str) -> None:
         """Send what is left, end the run in the tool, and say how to look at it."""
-        if not self._is_open:
-            return
         self._not_sent = {}
-        self._try(self._send_files)
-        self._try(lambda: self.close(is_failed=status not in ("success", "finished")))
-        self._is_open = False
+        self.try_to(self._send_files)
+        self.close(is_failed=status not in ("success", "finished"))
         if not self._has_warned:
             print(f"{self.tool}: {self.how_to_open}", flush=True)
 
@@ -139,32 +210,16 @@ class Tracker(Logger):
     def write_page(self, name: str, path: Path, step: int) -> None:
         """Send an HTML page, where the tool shows such."""
 
-    def _begin(self, settings: Mapping[str, Any]) -> None:
-        """Open, once a session; a tool that does not open is left alone until the next."""
-        if self._is_open or self._is_given_up:
-            return
-        self._is_given_up = not self._try(lambda: self._open(settings))
-
-    def _open(self, settings: Mapping[str, Any]) -> None:
-        is_resumed = self._memory_file.exists()
-        if is_resumed:
-            self.memory |= json.loads(self._memory_file.read_text(encoding="utf-8"))
-        self.run_dir.path.mkdir(parents=True, exist_ok=True)
-        self.open(settings, is_resumed=is_resumed)
-        self._is_open = True
-        self._remember()
-
     def _remember(self) -> None:
         write_text(self._memory_file, json.dumps(self.memory, indent=1) + "\n")
 
     def _send_files(self) -> None:
         sent, has_news = self.memory["files"], False
         for name, path, send in self._files():
-            facts = path.stat()
-            version = f"{facts.st_mtime_ns}:{facts.st_size}"
+            version = file_version(path)
             if version in (sent.get(name), self._not_sent.get(name)):
                 continue
-            if self._try(partial(send, path)):
+            if self.try_to(partial(send, path)):
                 sent[name], has_news = version, True
             else:  # not every step again
                 self._not_sent[name] = version
@@ -193,24 +248,11 @@ class Tracker(Logger):
         step = int(responses["policy_version"].iloc[0])
         self.write_responses(f"responses/{path.parent.name}", responses.head(MAX_TABLE_ROWS), step)
 
-    def _try(self, write: Callable[[], None]) -> bool:
-        """Do what may fail; whether it did not."""
-        if self._is_given_up:
-            return False
-        try:
-            write()
-        except Exception as error:  # servers, disks and tools fail in every way; training must not
-            if not self._has_warned:
-                self._has_warned = True
-                log.warning(
-                    "%s failed (%s: %s). Training goes on; every figure is in %s, and all else beside it",
-                    self.tool,
-                    type(error).__name__,
-                    error,
-                    self.run_dir.metrics_csv,
-                )
-            return False
-        return True
+
+def file_version(path: Path) -> str:
+    """Tell a file from an earlier one of its name."""
+    facts = path.stat()
+    return f"{facts.st_mtime_ns}:{facts.st_size}"
 
 
 def is_installed(package: str) -> bool:

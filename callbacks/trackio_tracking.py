@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ada_lightning.run.flat import flat
 
-from .tracker import Tracker
+from .tracker import Dashboard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +20,7 @@ COLUMNS = (
 """Of the responses, what the table shows: Trackio keeps tables in its database, row by row."""
 
 
-class TrackioTracking(Tracker):
+class TrackioTracking(Dashboard):
     """Logs to Trackio's database, by default on this machine: ``~/.cache/huggingface/trackio`` or ``TRACKIO_DIR``.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .tracker import Tracker
+from .tracker import Dashboard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ MODES = (None, "online", "offline")
 """Of ``wandb.init``; None leaves it to ``WANDB_MODE``."""
 
 
-class WandbTracking(Tracker):
+class WandbTracking(Dashboard):
     """Sends figures, plots, a ``wandb.Table`` of responses for each step that keeps them, and the page of samples.
 
     A server that cannot be reached, or that nobody has logged in to, is no reason to stop: the run is then written

@@ -21,9 +21,9 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ada_lightning.core.records import Grade, Prompt
+from ada_lightning.core.records import Outcome, Prompt, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, StepSettings
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.advantages import ExactAdvantage
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.sampling import BalanceSampler
@@ -106,7 +106,7 @@ def train(num_steps: int, prompts_per_step: int, lr: float, seed: int) -> list[d
             requests = step.ask()
             drawn = policy.generate([request.prompt for request in requests], seed=requests[0].seed or 0)
             for request, (text, ids, is_cut) in zip(requests, drawn, strict=True):
-                step.tell(request, Outcome(text, ids, (), is_cut, Grade(grade(request.prompt, text))))
+                step.tell(request, Outcome(text, ids, (), is_cut, Verdict(grade(request.prompt, text))))
         # 3. Keep a balanced group of each pool. The stopping rule and this choice distort the pass rate that is seen.
         #    The advantage undoes it by counting the orders in which the pool could have been drawn. So the expected
         #    gradient is that of the sum over prompts of log(p), p the pass rate, as far as sixteen responses can see:

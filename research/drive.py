@@ -118,7 +118,7 @@ def collect_scripted(
         sampler: who gets more.
         options: of :func:`collect`; ``num_polls``: of the scripted engine.
     """
-    from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+    from research.scripted import ScriptedEngine, ScriptedGrader
 
     pass_rates = dict(rates) if isinstance(rates, Mapping) else dict(enumerate(rates))
     polls = {"num_polls": options.pop("num_polls")} if "num_polls" in options else {}

@@ -1,8 +1,8 @@
-"""Build the site into ``site/``, strictly: ``make docs`` runs this in ``.venv-docs``.
+"""Build the site into ``site/``, strictly: ``make docs`` runs this in ``.venv`` with ``pages``, then in ``.venv-docs``.
 
 A page that no entry of the navigation names, a link or an anchor that leads nowhere, and a part of the reference that
-is not there end the build with an error. Two pages are made here, so that nothing is written twice:
-``docs/experiments.md``, every experiment with what its file claims and what ``docs/methods.md`` says of it, and
+is not there end the build with an error. Two pages are made by ``pages``, so that nothing is written twice:
+``docs/experiments.md``, every experiment with what it claims and what ``docs/methods.md`` says of it, and
 ``docs/notebooks/first_run.md``, the notebook beside it with what it printed and drew.
 """
 
@@ -19,26 +19,25 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-EXPERIMENTS = ROOT / "conf" / "experiment"
 PAGE = DOCS / "experiments.md"
 NOTEBOOK = DOCS / "notebooks" / "first_run.ipynb"
 NOTEBOOK_PAGE = NOTEBOOK.with_suffix(".md")
-_OVERRIDE = re.compile(r"^ +- (?:override )?/([\w/]+): (\S+)", re.MULTILINE)
-_BASE = re.compile(r"^  - (?!_self_)(\w+)$", re.MULTILINE)
 _NOTHING = "\N{EN DASH}"
 _INTRODUCTION = """\
 # Every experiment
 
-Made by `make docs` from `conf/experiment/` and the tables of [what each changes](methods.md), where the words
+Made by `make docs` from the recipes and the tables of [what each changes](methods.md), where the words
 *faithful* and *after* are explained. All run on the same engine with the same count of tokens.
 
 """
 
 
 def main() -> None:
-    """Make two pages, look for pages without an entry, and build."""
-    PAGE.write_text(experiments_page(), encoding="utf-8")
-    NOTEBOOK_PAGE.write_text(notebook_page(json.loads(NOTEBOOK.read_text(encoding="utf-8"))), encoding="utf-8")
+    """Make two pages; or look for pages without an entry, and build."""
+    if sys.argv[1:] == ["pages"]:
+        PAGE.write_text(experiments_page(), encoding="utf-8")
+        NOTEBOOK_PAGE.write_text(notebook_page(json.loads(NOTEBOOK.read_text(encoding="utf-8"))), encoding="utf-8")
+        return
     problems = navigation_problems(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"])
     if problems:
         raise SystemExit("\n".join(problems))
@@ -63,13 +62,15 @@ def _pages(nav: list[Any]) -> Iterator[str]:
 
 
 def experiments_page() -> str:
-    """Return the page: a section for each file of ``conf/experiment``, the paper's own runs as a list."""
-    described = rows_by_experiment((DOCS / "methods.md").read_text(encoding="utf-8"))
-    sections = [
-        _section(file.stem, file.read_text(encoding="utf-8"), described.get(file.stem, {}))
-        for file in sorted(EXPERIMENTS.glob("*.yaml"))
-    ]
-    papers = "".join(f"- `+experiment=paper/{file.stem}`\n" for file in sorted(EXPERIMENTS.glob("paper/*.yaml")))
+    """Return the page: a section for each experiment, the paper's own runs as a list."""
+    from ada_lightning.config.described import described
+    from ada_lightning.config.generated import CONFIG_DIR
+    from ada_lightning.methods.catalog import names
+
+    rows = rows_by_experiment((DOCS / "methods.md").read_text(encoding="utf-8"))
+    texts = {name: described(name) for name in names(CONFIG_DIR, "experiment")}
+    sections = [_section(name, texts, rows.get(name, {})) for name in texts]
+    papers = "".join(f"- `+experiment=paper/{name}`\n" for name in names(CONFIG_DIR, "experiment/paper"))
     of_papers = (
         "## The paper's own runs\n\nSettings of arXiv:2510.04996 for `model=qwen2_5_math_1_5b` and its three others, "
         "which `conf/paper/base.yaml` names; they need a GPU and its data, and have been checked, never run.\n\n"
@@ -116,14 +117,14 @@ def notebook_page(notebook: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _section(name: str, text: str, row: dict[str, str]) -> str:
+def _section(name: str, texts: dict[str, str], row: dict[str, str]) -> str:
     comments = []
-    for line in text.splitlines():
+    for line in texts[name].splitlines():
         if line.startswith("# ") and not line.startswith(("# @package", "# python ")):
             comments.append(line[2:])
         elif not line.startswith("#"):
             break
-    parts = ", ".join(f"`{part}={choice}`" for part, choice in _parts(text).items())
+    parts = ", ".join(f"`{part}={choice}`" for part, choice in _parts(name, texts).items())
     facts = [
         f"- **{label}**: {row[key]}"
         for key, label in (
@@ -141,12 +142,19 @@ def _section(name: str, text: str, row: dict[str, str]) -> str:
     return f"## {name}\n\n{_linked(' '.join(comments))}\n\n{command}\n" + "\n".join(facts) + "\n"
 
 
-def _parts(text: str) -> dict[str, str]:
-    """Return what a file chooses, and what the experiment chooses that it builds on."""
+def _parts(name: str, texts: dict[str, str]) -> dict[str, str]:
+    """Return what an experiment chooses, and what the one chooses that it builds on."""
+    import yaml  # where the pages are made
+
     parts: dict[str, str] = {}
-    for base in _BASE.findall(text):
-        parts |= _parts((EXPERIMENTS / f"{base}.yaml").read_text(encoding="utf-8"))
-    return parts | dict(_OVERRIDE.findall(text))
+    for each in yaml.safe_load(texts[name]).get("defaults", []):
+        if isinstance(each, str):
+            parts |= _parts(each, texts) if each in texts else {}
+            continue
+        for group, choice in each.items():
+            part = group.removeprefix("override ").lstrip("/")
+            parts[part] = f"[{','.join(choice)}]" if isinstance(choice, list) else str(choice)
+    return parts
 
 
 def _linked(text: str) -> str:

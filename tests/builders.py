@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ada_lightning.core.records import (
-    Grade,
     KeptResponse,
     Prompt,
     Response,
     ResponseGroup,
     ResponsePool,
     SamplingSettings,
+    Verdict,
 )
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
@@ -100,7 +100,7 @@ def packed(*groups, advantage=None, **options):
 class InstantGrader:
     """Grades the scripted engine's responses in the same process: "1" is right."""
 
-    def __init__(self, grade=lambda text: Grade(float(text == "1"))):
+    def __init__(self, grade=lambda text: Verdict(float(text == "1"))):
         self._grade = grade
         self._ready = []
         self.num_graded = 0

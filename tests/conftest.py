@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import copy
 import functools
 import os
 import sys
-from pathlib import Path
 
 # Workers that run side by side share the cores. Not in the process that starts them: they would inherit its number, and
 # two processes of two threads on two cores wait for each other a hundred times as long as they compute.
@@ -13,6 +11,8 @@ if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
 
 import pytest
 from hypothesis import settings
+
+from tests.heap import settle_imports
 
 settings.register_profile("here", max_examples=30, deadline=None)  # a busy machine is no failure
 settings.load_profile("here")
@@ -37,32 +37,15 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: "integration" not in item.path.parts)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _composes_a_command_once():
-    """Hydra takes a tenth of a second to compose the project's configuration, and most tests want the same few."""
-    from hydra._internal.config_loader_impl import ConfigLoaderImpl
-
-    load, kept, conf = ConfigLoaderImpl.load_configuration, {}, str(Path(__file__).parents[1] / "conf")
-
-    def load_once(self, config_name, overrides, run_mode, *args, **kwargs):
-        if all(source.path != conf for source in self.get_sources()):  # of a test's own making, which may change
-            return load(self, config_name, overrides, run_mode, *args, **kwargs)
-        sources = tuple(source.full_path() for source in self.get_sources())
-        key = sources, config_name, tuple(overrides), run_mode, args, tuple(kwargs.items())
-        if key not in kept:
-            kept[key] = load(self, config_name, overrides, run_mode, *args, **kwargs)
-        return copy.deepcopy(kept[key])
-
-    ConfigLoaderImpl.load_configuration = load_once
-    yield
-    ConfigLoaderImpl.load_configuration = load
+def pytest_runtest_setup():
+    settle_imports()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _parses_a_file_once():
-    from tests.parsed_once import parse_once
+def _composes_once():
+    from tests.composed_once import compose_once
 
-    undo = parse_once()
+    undo = compose_once()
     yield
     undo()
 

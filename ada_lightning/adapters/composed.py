@@ -1,45 +1,40 @@
-"""An experiment of ``conf/`` as the parts of a method, without a run, a model or an engine.
+"""A method as the parts that a loop of one's own needs, without a run, a model or an engine; without Hydra or torch.
 
-Composed are the files that ``train.py`` composes; kept of them is what decides who is sampled, what trains and what it
-weighs. The rest is the part of whoever trains: an experiment that consists of such a rest is refused by a sentence.
+Kept of a recipe is what decides who is sampled, what trains and what it weighs. The rest is the part of whoever trains:
+a method that consists of such a rest is refused by a sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
-
-from ada_lightning.adapters.reductions import RULES as REDUCTIONS
-from ada_lightning.adapters.reductions import Reduction
-from ada_lightning.config.composition import composed
-from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.adapters.reductions import LOSSES, RULES, TERMS, Reduction
 from ada_lightning.config.keys import accepted_keys, unknown_key, unknown_keys
-from ada_lightning.config.method_rules import METHOD_RULES, PARTS
+from ada_lightning.config.method_rules import METHOD_RULES
 from ada_lightning.config.problems import ConfigError, distinct, interpolation_errors, missing_values
-from ada_lightning.config.setup import ADVANTAGES, Setup
 from ada_lightning.config.values import value_errors
 from ada_lightning.core.method import Method
+from ada_lightning.core.options import Option, Use, option_of, plain
 from ada_lightning.core.protocols import Advantage, Selection, Trait
 from ada_lightning.core.step_records import StepSettings
+from ada_lightning.methods.find import find_option, find_recipe, option_names, recipe_names
+from ada_lightning.methods.recipe import DEFAULTS, PARTS, Recipe, put
+from ada_lightning.methods.view import ADVANTAGES, MethodView, PlainView
 
-SETTINGS = ("positive_threshold", "truncated", "grader_failure")
-"""Of ``rollout``: what a response counts as."""
-_PLAIN_LOSSES = ("ClippedPolicyLoss", "ReinforceLoss", "RaftLoss")
-"""Losses whose gradient is that of advantage times log-probability where the ratio is 1, as in the one update that a
-rollout gets."""
+SETTINGS = {"positive_threshold": 0.7, "truncated": "grade", "grader_failure": "exclude"}
+"""Of ``rollout``: what a response counts as, and what a run has by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComposedMethod:
-    """The parts of an experiment, made once."""
+    """The parts of a method, made once."""
 
-    cfg: DictConfig
-    """Of the parts alone."""
+    cfg: Mapping[str, Any]
+    """Of the parts alone, as their options have it."""
     method: Method
     advantage: Advantage
     settings: StepSettings
@@ -59,77 +54,87 @@ class ComposedMethod:
         return most or self.method.sampler.most_per_prompt
 
 
-def compose_method(experiment: str, overrides: Mapping[str, Any], *, seed: int) -> ComposedMethod:
-    """Compose an experiment and make its parts.
+def compose_method(method: str | Recipe, overrides: Mapping[str, Any], *, seed: int) -> ComposedMethod:
+    """Make the parts of a method.
 
     Args:
-        experiment: of ``conf/experiment``.
-        overrides: a group's option by the group's name (``sampler="positive"``, ``"loss/reduction"``), a setting by its
-            dotted key (``"sampler.n_max"``), or the sampler's own by its bare name (``n_max``).
+        method: a recipe, or the name of one.
+        overrides: a part by its group's name, as a class, :func:`~ada_lightning.core.options.use` of one or an option's
+            word (``sampler="positive"``, ``"loss/reduction"``); a setting by its dotted key (``"sampler.n_max"``); or
+            the sampler's own by its bare name (``n_max``). What the recipe sets of a part is kept where another is
+            chosen by its word, as on the command line; a class or a ``use`` stands for itself.
         seed: of every choice.
 
     Raises:
         ConfigError: all that cannot work, in one message.
     """
-    choices, values = _sorted_out(overrides)
-    cfg = _composed(experiment, choices)
-    if refused := list(_refusals(experiment, cfg)):
+    if not isinstance(method, str | Recipe):
+        raise TypeError(f"the method is {method!r}: give a recipe, or the name of one")
+    recipe = _known(method) if isinstance(method, str) else method
+    parts, options, values = _sorted_out(overrides)
+    try:
+        if refused := list(_refusals(recipe)):
+            raise ConfigError(refused)
+        cfg = _composed(recipe, parts, options, seed)
+        for key, value in values.items():
+            put(cfg, key, plain(value, key))
+    except ConfigError:
+        raise
+    except (LookupError, ValueError) as error:
+        raise ConfigError([str(error.args[0])]) from error
+    run = PlainView(cfg)
+    if refused := list(_part_refusals(recipe.name, run)) or _problems(run):
         raise ConfigError(refused)
-    cfg = _parts_alone(cfg, seed)
-    for key, value in values.items():
-        OmegaConf.update(cfg, key, value, merge=isinstance(value, Mapping), force_add=True)
-    run = Setup(cfg)
-    if refused := list(_part_refusals(experiment, run)) or _problems(run):
-        raise ConfigError(refused)
-    selection, advantage, sampler, refill = (run.part(key) for key in ("selection", "advantage", "sampler", "refill"))
-    method = Method(
-        estimator=run.part("estimator"),
-        sampler=sampler,
-        selection=selection,
-        refill=refill,
-        curriculum=run.part("curriculum"),
-    )
-    settings = StepSettings(seed=seed, **{name: cfg.rollout[name] for name in SETTINGS})
-    reduction = REDUCTIONS[_name(run, "loss.reduction")]
+    selection, sampler = run.part("selection"), run.part("sampler")
     return ComposedMethod(
         cfg=cfg,
-        method=method,
-        advantage=advantage,
-        settings=settings,
-        reduction=reduction,
+        method=Method(
+            estimator=run.part("estimator"),
+            sampler=sampler,
+            selection=selection,
+            refill=run.part("refill"),
+            curriculum=run.part("curriculum"),
+        ),
+        advantage=run.part("advantage"),
+        settings=StepSettings(seed=seed, **{name: cfg["rollout"][name] for name in SETTINGS}),
+        reduction=RULES[cfg["loss"]["reduction"]],
         needs=frozenset(_needs(run)),
-        needs_texts="embedding" in (cfg.estimator or {}),
+        needs_texts="embedding" in cfg["estimator"],
         needs_metrics=type(selection).learn is not Selection.learn,
     )
 
 
-def experiments() -> list[str]:
-    """Names of ``conf/experiment``, those in its folders too."""
-    folder = CONFIG_DIR / "experiment"
-    return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.yaml"))
+def _known(name: str) -> Recipe:
+    try:
+        return find_recipe(name)
+    except LookupError:
+        known = recipe_names()
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ConfigError([f"unknown method {name!r}; {hint}methods: {', '.join(known)}"]) from None
 
 
-def _sorted_out(overrides: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
-    """Part options of groups from values of settings, and refuse what nothing here would read."""
-    choices: dict[str, str] = {}
+def _sorted_out(overrides: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
+    """Part chosen parts and options within them from values of settings, and refuse what nothing here would read."""
+    parts: dict[str, Any] = {}
+    options: dict[str, str] = {}
     values: dict[str, Any] = {}
     problems = []
     for name, value in overrides.items():
         top, _, rest = name.replace("/", ".").partition(".")
-        if isinstance(value, str) and (name in PARTS or "/" in name):
-            if top in PARTS or name == "loss/reduction":
-                choices[name] = value
-                continue
+        if name in PARTS and not isinstance(value, Mapping):
+            parts[name] = value
+        elif "/" in name and isinstance(value, str) and (top in PARTS or name == "loss/reduction"):
+            options[name] = value
         elif "." not in name and "/" not in name:
             values[name if name in PARTS else f"sampler.{name}"] = value
-            continue
         elif "/" not in name and (top in PARTS or (top == "rollout" and rest in SETTINGS)):
             values[name] = value
-            continue
-        problems.append(_unread(name))
+        else:
+            problems.append(_unread(name))
     if problems:
         raise ConfigError(problems)
-    return choices, values
+    return parts, options, values
 
 
 def _unread(name: str) -> str:
@@ -140,60 +145,102 @@ def _unread(name: str) -> str:
     )
 
 
-def _composed(experiment: str, choices: Mapping[str, str]) -> DictConfig:
-    if experiment not in (known := experiments()):
-        near = get_close_matches(experiment, known, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ConfigError([f"unknown method {experiment!r}; {hint}methods: {', '.join(known)}"])
-    lines = [f"+experiment={experiment}", *(f"{group}={option}" for group, option in choices.items())]
+def _composed(recipe: Recipe, parts: Mapping[str, Any], options: Mapping[str, str], seed: int) -> dict[str, Any]:
+    """Every part as its option has it, changed as the recipe says; references between them are left as they are.
+
+    Raises:
+        LookupError: there is no such option; its first argument says which there are.
+    """
+    options = {**{name: word for name, word in recipe.options.items() if name.split("/")[0] not in parts}, **options}
+    reduction = options.get("loss/reduction") or recipe.reduction or LOSSES[recipe.loss or DEFAULTS["loss"]]
+    cfg: dict[str, Any] = {"seed": seed, "rollout": dict(SETTINGS), "loss": {"reduction": reduction}}
+    for group in PARTS:
+        chosen = parts[group] if group in parts else getattr(recipe, group) or DEFAULTS.get(group)
+        if chosen is not None or group in parts:
+            option = _option(group, chosen)
+            for name in (name for name in options if name.startswith(f"{group}/")):
+                if name.partition("/")[2] not in option.choices:
+                    raise LookupError(
+                        f"{name}={options[name]} has no effect: {group}={option.name} has no such choice; leave it "
+                        f"out, or choose another {group}"
+                    )
+            _lay(cfg, group, option, options)
+            if group in parts and isinstance(chosen, Use):
+                for name, value in chosen.arguments.items():
+                    cfg[group][name] = plain(value, f"{group}.{name}")
+    for key, values in recipe.values().items():
+        if key not in PARTS and (near := get_close_matches(key, PARTS, n=1, cutoff=0.8)):
+            raise LookupError(f"{recipe.name} sets {key}, which nothing has; did you mean {near[0]}?")
+        own = {name: value for name, value in values.items() if name in SETTINGS} if key == "rollout" else values
+        if key in (*PARTS, "rollout") and own and isinstance(parts.get(key, ""), str):
+            put(cfg, key, own)
+    return cfg
+
+
+def _option(group: str, chosen: Any) -> Option:
+    if not isinstance(chosen, str):
+        return option_of(chosen.kind if isinstance(chosen, Use) else chosen, group)
     try:
-        return composed(lines)
-    except HydraException as error:
-        raise ConfigError([f"{' '.join(lines)}: {error}"]) from error
+        return find_option(group, chosen)
+    except LookupError:
+        names = option_names(group)
+        near = get_close_matches(chosen, names, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise LookupError(f"unknown option {group}={chosen}; {hint}options: {', '.join(names)}") from None
 
 
-def _parts_alone(cfg: DictConfig, seed: int) -> DictConfig:
-    """Keep what the parts are made of; all they refer to is among it."""
-    kept: dict[str, Any] = {name: cfg[name] for name in PARTS if name in cfg}
-    rollout = {name: cfg.rollout[name] for name in SETTINGS}
-    kept["rollout"] = rollout | {"sampling": {"max_new_tokens": 1}}  # a length that whoever trains gives with each step
-    kept["loss"] = {"reduction": cfg.loss.reduction}
-    return OmegaConf.create({"seed": seed} | {name: _unresolved(node) for name, node in kept.items()})
+def _lay(cfg: dict[str, Any], group: str, option: Option, options: Mapping[str, str]) -> None:
+    """Put an option where it belongs, with what it chooses within itself."""
+    values = deepcopy(dict(option.values))
+    node = values if option.package != "_global_" else values[group]
+    for name, word in option.choices.items():
+        within = f"{group}/{name}"
+        node[name] = deepcopy(dict(_option(within, options.get(within, word)).values))
+    for default in option.defaults:
+        if isinstance(default, str) and "@" in default:  # an option of the same group as a setting of this one
+            word, _, name = default.partition("@")
+            node[name] = deepcopy(dict(_option(group, word).values))
+        elif isinstance(default, Mapping):  # what goes with it at the top: an objective
+            for key, word in default.items():
+                other = key.removeprefix("/")
+                cfg.setdefault(other, deepcopy(dict(_option(other, word).values)))
+    cfg[group] = node
 
 
-def _unresolved(node: Any) -> Any:
-    return OmegaConf.to_container(node, resolve=False) if OmegaConf.is_config(node) else node
-
-
-def _refusals(experiment: str, cfg: DictConfig) -> Iterator[str]:
-    """Yield a sentence for each part of an experiment that lies in the update."""
-    loss = str(cfg.loss.get("_target_")).rpartition(".")[2]
-    updates = cfg.data.num_minibatches * cfg.data.epochs_per_rollout
-    sampler = str(cfg.sampler.get("_target_")).rpartition(".")[2]
+def _refusals(recipe: Recipe) -> Iterator[str]:
+    """Yield a sentence for each part of a method that lies in the update."""
+    values = recipe.values()
+    sampler = recipe.word("sampler") if recipe.sampler is not None else DEFAULTS["sampler"]
     way_out = f"use a method that has its sampler ({sampler}) and a plain loss, and do this part in your own update"
-    if cfg.token_masks:
-        yield f"{experiment} masks tokens by figures of the policy ({', '.join(map(str, cfg.token_masks))}); {way_out}"
-    if loss not in _PLAIN_LOSSES:
-        yield f"{experiment} consists of its loss, {loss}, which is the trainer's and not the core's; {way_out}"
+    data, loss = values.get("data", {}), TERMS.get(recipe.loss or "", {}) | values.get("loss", {})
+    updates = data.get("num_minibatches", 1) * data.get("epochs_per_rollout", 1)
+    if recipe.builds_on:
+        yield (
+            f"{recipe.name} builds on {', '.join(recipe.builds_on)}, which is for whole runs: its grading and its "
+            f"updates are the trainer's and not the core's; {way_out}"
+        )
+    if recipe.token_masks:
+        yield f"{recipe.name} masks tokens by figures of the policy ({', '.join(recipe.token_masks)}); {way_out}"
+    if recipe.loss is not None and recipe.loss not in LOSSES:
+        yield (
+            f"{recipe.name} consists of its loss, {recipe.loss}, which is the trainer's and not the core's; {way_out}"
+        )
     if updates > 1:
-        yield f"{experiment} makes {updates} updates of each rollout, all but the first of them off-policy; {way_out}"
+        yield f"{recipe.name} makes {updates} updates of each rollout, all but the first of them off-policy; {way_out}"
     for term in ("kl_coef", "entropy_coef"):
-        if cfg.loss.get(term):
-            yield f"{experiment} adds a term to its loss, loss.{term} = {cfg.loss[term]}; {way_out}"
+        if loss.get(term):
+            yield f"{recipe.name} adds a term to its loss, loss.{term} = {loss[term]}; {way_out}"
 
 
-def _problems(run: Setup) -> list[str]:
-    light = OmegaConf.masked_copy(run.cfg, [str(key) for key in run.cfg if key != "loss"])  # whose classes load torch
-    plain: Any = OmegaConf.to_container(light, resolve=False)
-    by_key = _unknown(plain) | missing_values(light) | value_errors(light)
-    problems = [*by_key.values(), *interpolation_errors(light)]
+def _problems(run: PlainView) -> list[str]:
+    by_key = _unknown(run.plain) | missing_values(run) | value_errors(run)
+    problems = [*by_key.values(), *interpolation_errors(run)]
     if not problems:
-        problems += [message for key in PARTS for message in run.errors(key)]
+        problems += [message for key in PARTS if (message := run.make(key)[1])]
     if not problems:
         problems += [message for rule in METHOD_RULES for message in rule(run)]
-        reduction = _name(run, "loss.reduction")
-        if reduction not in REDUCTIONS:
-            problems.append(f"loss.reduction = {reduction} is not known here; known are {', '.join(REDUCTIONS)}")
+        if (reduction := run.value("loss.reduction")) not in RULES:
+            problems.append(f"loss.reduction = {reduction} is not known here; known are {', '.join(RULES)}")
     return distinct(problems)
 
 
@@ -206,9 +253,9 @@ def _unknown(plain: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
+def _part_refusals(experiment: str, run: MethodView) -> Iterator[str]:
     """Yield a sentence for each part that asks the policy itself. By names, where loading the part loads torch."""
-    from ada_lightning.methods.advantages.preference import ComparesWithInitial
+    from ada_lightning.methods.published.preference import ComparesWithInitial
 
     if _name(run, "estimator") == "ValueNetworkEstimator":
         yield (
@@ -243,15 +290,16 @@ def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
         )
 
 
-def _name(run: Setup, key: str) -> str:
+def _name(run: MethodView, key: str) -> str:
     """Name of a part's class; empty where there is none."""
     return str(run.value(f"{key}._target_") or "").rpartition(".")[2]
 
 
-def _needs(run: Setup) -> Iterator[str]:
+def _needs(run: MethodView) -> Iterator[str]:
     """What rules ask of single responses, beside their reward and length."""
-    from ada_lightning.methods.advantages import GdpoAdvantage, NoveltyAdvantage
-    from ada_lightning.methods.selection import BanditSelection
+    from ada_lightning.methods.published.gdpo import GdpoAdvantage
+    from ada_lightning.methods.published.rollout_bandits import BanditSelection
+    from ada_lightning.methods.published.xrpo import NoveltyAdvantage
 
     component: Any = getattr(run.part("refill"), "component", "")
     if component or any(run.is_a(key, GdpoAdvantage) for key in ADVANTAGES):

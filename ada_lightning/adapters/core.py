@@ -13,9 +13,10 @@ from ada_lightning.adapters.composed import compose_method
 from ada_lightning.adapters.json_state import from_json, to_json
 from ada_lightning.adapters.pools import Pool, Pools, Row
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition
+from ada_lightning.core.options import OPTIONS
+from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition, StepPrompts
 from ada_lightning.core.records import Belief, Prompt
-from ada_lightning.core.step_prompts import StepPrompts
+from ada_lightning.methods.recipe import Recipe
 
 FORMAT = 1
 """Of :meth:`Core.state_dict`."""
@@ -32,19 +33,20 @@ class Core:
     that are told the same do the same, so the processes of a group may each have one.
 
     Args:
-        method: a name of ``conf/experiment``. One that asks the policy itself, or consists of a loss, is refused.
+        method: a recipe (:mod:`ada_lightning.methods.recipes`), or the name of one. One that asks the policy itself,
+            or consists of a loss, is refused.
         prompts: their ids, stable over runs; or what they say by id, for methods that expect something of a prompt by
             its words.
         seed: of every choice.
-        **overrides: another part by its group (``sampler="positive"``, ``objective="linear"``), a setting by its dotted
-            key (``**{"estimator.memory": 0.9}``), or one of the sampler's by its bare name (``group_size=8``).
+        **overrides: another part by its group (``sampler=PositiveSampler``, ``objective="linear"``), a setting by its
+            dotted key (``**{"estimator.memory": 0.9}``), or one of the sampler's by its bare name (``group_size=8``).
 
     Raises:
         ConfigError: something that cannot work, or would have no effect here; all in one message.
         ValueError: no prompts, or one twice.
 
     Example:
-        >>> core = Core("grpo", prompts=["a", "b"], seed=0, group_size=2)
+        >>> core = Core("grpo", ["a", "b"], seed=0, group_size=2)
         >>> pools = core.choose(num_prompts=2)
         >>> for pool in pools:
         ...     for index in pool.launch(pool.want()):
@@ -57,9 +59,10 @@ class Core:
     """
 
     def __init__(
-        self, method: str, *, prompts: Iterable[str] | Mapping[str, str], seed: int = 0, **overrides: Any
+        self, method: str | Recipe, prompts: Iterable[str] | Mapping[str, str], *, seed: int = 0, **overrides: Any
     ) -> None:
-        self.method_name, self.seed = method, seed
+        if isinstance(prompts, str):
+            raise ValueError(f"the prompts are the text {prompts!r}: give their ids, or what they say by id")
         texts = prompts if isinstance(prompts, Mapping) else dict.fromkeys(listed := list(prompts), "")
         if not isinstance(prompts, Mapping) and len(texts) < len(listed):
             twice = next(prompt_id for prompt_id in texts if listed.count(prompt_id) > 1)
@@ -67,10 +70,11 @@ class Core:
         if not texts:
             raise ValueError("there are no prompts")
         composed = compose_method(method, overrides, seed=seed)
+        self.method_name, self.seed = method if isinstance(method, str) else method.name, seed
         if composed.needs_texts and not all(texts.values()):
             raise ValueError(
-                f"method {method!r} expects something of a prompt by its words: give prompts as {{id: text}}, "
-                "each with a text"
+                f"method {self.method_name!r} expects something of a prompt by its words: give prompts as "
+                "{id: text}, each with a text"
             )
         self._composed, self._method = composed, composed.method
         self._prompts = {
@@ -239,17 +243,16 @@ class Core:
         self._pools = None
 
     def statement(self, adapter: str = "own loop: sum of advantage * log-probability / denominator") -> str:
-        """Say what the update follows, and what bends it, if the loop is what ``adapter`` says. Imports torch.
+        """Say what the update follows, with every caveat, if the loop is what ``adapter`` says. Imports torch.
 
         Args:
             adapter: what becomes of the rows; stands in the first line.
         """
-        from hydra.utils import instantiate
-
         from ada_lightning.analysis.statement import describe_update
         from ada_lightning.training.losses import ReinforceLoss
 
-        reduction = instantiate(self._composed.cfg.loss.reduction)
+        option = OPTIONS["loss/reduction"][self._composed.cfg["loss"]["reduction"]]
+        reduction = option.kind(**({"token_scale": 1} if "token_scale" in option.values else {}))
         lines = describe_update(
             advantage=self._composed.advantage,
             sampler=self._method.sampler,

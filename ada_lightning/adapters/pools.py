@@ -9,9 +9,8 @@ from enum import Enum
 from typing import Any
 
 from ada_lightning.adapters.composed import ComposedMethod
-from ada_lightning.core.records import Grade, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Outcome, Prompt, Request, ResponseGroup, ResponsePool, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, Request
 
 
 class _NotTold(Enum):
@@ -107,10 +106,10 @@ class Pool:
         request = self._request(index)
         if index in self._payloads:
             raise ValueError(f"response {index} of prompt {self.prompt_id} was added before")
-        grade = Grade(0.0)
+        grade = Verdict(0.0)
         if self._pools.composed.settings.asks_grader(is_truncated=is_truncated):
             found = None if isinstance(answer, _NotTold) else answer
-            grade = Grade(None if failed else self._checked(index, reward), failed, found, dict(components or {}))
+            grade = Verdict(None if failed else self._checked(index, reward), found, dict(components or {}), failed)
         told = {"answer": not isinstance(answer, _NotTold), "components": components is not None}
         self._check_told(index, num_tokens, failed, told | {"logprobs": len(logprobs) == num_tokens})
         if failed and reward is not None:

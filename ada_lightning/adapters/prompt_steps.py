@@ -16,15 +16,12 @@ from ada_lightning.adapters.reductions import RULES
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.protocols import Advantage, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt
-from ada_lightning.methods.advantages import (
-    HistoryBaselineAdvantage,
-    RoundedHistoryAdvantage,
-    ShrinkageBaselineAdvantage,
-)
+from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHistoryAdvantage
 from ada_lightning.methods.curriculum import UniformCurriculum
-from ada_lightning.methods.sampling.first_visit import FirstVisitSampler
+from ada_lightning.methods.published.shrinkage_baseline import ShrinkageBaselineAdvantage
 from ada_lightning.methods.sampling.giving_up import NEVER
 from ada_lightning.methods.sampling.sequential import SequentialSampler
+from ada_lightning.methods.sampling.uniform import FirstVisitSampler
 from ada_lightning.methods.selection import SeenSelection
 
 _WITH_HISTORY = (HistoryBaselineAdvantage, RoundedHistoryAdvantage, ShrinkageBaselineAdvantage)
@@ -104,7 +101,7 @@ def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
     if composed.needs - {"logprobs"}:
         looks_at = " and ".join(sorted(composed.needs))
         yield f"{name} looks at {looks_at} of every response, which is not handed over here"
-    if composed.reduction is not RULES["ConstantReduction"] and composed.reduction is not RULES["PromptMeanReduction"]:
+    if composed.reduction is not RULES["constant"] and composed.reduction is not RULES["prompt_mean"]:
         yield f"{name} divides by what the whole step keeps; use **{{'loss/reduction': 'constant'}}"
 
 

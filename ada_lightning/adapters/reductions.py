@@ -1,4 +1,4 @@
-"""The reductions of ``conf/loss/reduction`` as two numbers: a share of each row, and a denominator.
+"""The options of ``loss/reduction`` as two numbers: a share of each row, and a denominator.
 
 An own loop's update is the sum of ``advantage * log-probability`` over the tokens of its rows, over one denominator.
 Rules that are no such sum (means over responses) have their share in the row. A test holds each against its class in
@@ -36,12 +36,24 @@ def _by_prompts(groups: Sequence[ResponseGroup], max_tokens: int) -> float:
 
 
 RULES: Mapping[str, Reduction] = {
-    "ConstantReduction": Reduction(lambda group, kept: 1.0, _by_prompts),
-    "PromptMeanReduction": Reduction(lambda group, kept: 1.0 / len(group.kept), _by_prompts),
-    "ResponseMeanReduction": Reduction(
+    "constant": Reduction(lambda group, kept: 1.0, _by_prompts),
+    "prompt_mean": Reduction(lambda group, kept: 1.0 / len(group.kept), _by_prompts),
+    "response_mean": Reduction(
         lambda group, kept: 1.0 / _num_tokens(kept),
         lambda groups, max_tokens: float(max(sum(len(group.kept) for group in groups), 1)),
     ),
-    "TokenMeanReduction": Reduction(lambda group, kept: 1.0, lambda groups, max_tokens: _total_tokens(groups)),
+    "token_mean": Reduction(lambda group, kept: 1.0, lambda groups, max_tokens: _total_tokens(groups)),
 }
-"""By the name of the class."""
+"""By their words."""
+LOSSES = {
+    "clipped": "constant",
+    "reinforce": "constant",
+    "dapo": "token_mean",
+    "dr_grpo": "prompt_mean",
+    "grpo": "response_mean",
+    "raft_plus_plus": "response_mean",
+}
+"""Losses whose gradient is that of advantage times log-probability where the ratio is 1, as in the one update that a
+rollout gets, with the reduction of each. Their classes load torch."""
+TERMS = {"grpo": {"kl_coef": 0.04}}
+"""Terms that such a loss has by itself."""

@@ -21,7 +21,7 @@ from ada_lightning.adapters.core import Core
 from ada_lightning.adapters.pools import Pool, Pools
 from ada_lightning.adapters.tested import check_version
 from ada_lightning.config.problems import ConfigError
-from ada_lightning.run.atomic import write_text
+from ada_lightning.run.files import write_text
 
 check_version("tinker-cookbook", (0, 6), (0, 7))
 

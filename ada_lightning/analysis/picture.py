@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from ada_lightning.audit.columns import by_prompt, history_columns, log_columns, rule_columns
-from ada_lightning.audit.general_holes import general_holes
-from ada_lightning.audit.groups import Gathered, gather
-from ada_lightning.audit.history import visits
+from ada_lightning.audit.columns import by_prompt, general_holes, history_columns, log_columns, rule_columns
+from ada_lightning.audit.groups import Gathered, gather, visits
 from ada_lightning.audit.intervals import MIN_PROMPTS, Estimate, Figure, Floats, Sums, estimate
 from ada_lightning.audit.pass_rates import Mixture, fit_mixture, raw_shares
 from ada_lightning.audit.records import Cause, Hole, Log, Sampling

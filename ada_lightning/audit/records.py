@@ -1,10 +1,16 @@
-"""What every reader makes of a log: one row per response, and the holes that the log has."""
+"""What every reader makes of a log: rows and holes. What a person may say about a log that does not say it itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
+
+from ada_lightning.audit.untrusted import Limits
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 class Order(Enum):
@@ -96,3 +102,20 @@ class Log:
     """None: the log does not say; then by the sizes of its groups."""
     remarks: list[str] = field(default_factory=list)
     """What was left out while reading, for people."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Given on the command line."""
+
+    rewards: dict[str, float] = field(default_factory=dict)
+    """Weight by name of a reward's column or part; empty: as the reader finds them."""
+    group_size: int | None = None
+    """Responses per prompt, for logs that do not mark groups."""
+    tokenizer: Tokenizer | None = None
+    """Counts tokens where the log does not."""
+    limits: Limits = field(default_factory=Limits)
+
+    def num_tokens(self, text: str) -> int | None:
+        """Count the tokens of a text; None without a tokenizer. Special tokens are not in a decoded text."""
+        return len(self.tokenizer.encode(text, add_special_tokens=False).ids) if self.tokenizer else None

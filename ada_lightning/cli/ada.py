@@ -18,6 +18,7 @@ PROGRAMS = {
     "evaluate": ("ada_lightning.cli.evaluate", "measure a model or a run on held-out prompts"),
     "report": ("ada_lightning.programs.report", "compare runs on one page"),
     "audit": ("ada_lightning.audit", "say where the tokens of a log went, whichever trainer wrote it"),
+    "describe": ("ada_lightning.programs.describe", "print an experiment or an option, with what its settings mean"),
     "export": ("ada_lightning.programs.export", "write a run's weights as a Hugging Face folder with a model card"),
     "doctor": ("ada_lightning.run.doctor", "check that the installed packages fit together"),
 }

@@ -31,7 +31,7 @@ def run(cfg: DictConfig) -> None:
 
 def expanded(argv: list[str]) -> list[str]:
     """Write out what a checkpoint implies, in a folder that goes with the process."""
-    from ada_lightning.analysis.evaluation.arguments import expand_arguments
+    from ada_lightning.analysis.evaluation.checkpoint import expand_arguments
 
     options = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, options, ignore_errors=True)

@@ -11,8 +11,7 @@ import hydra
 from omegaconf import DictConfig
 
 from ada_lightning.programs.command import is_sweep
-from ada_lightning.programs.sweeps import SWEEP, foresee_refusals, run_sweep_job
-from ada_lightning.programs.train import run_job
+from ada_lightning.programs.train import SWEEP, foresee_refusals, run_job, run_sweep_job
 
 
 @hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="train")

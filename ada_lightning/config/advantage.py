@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from ada_lightning.analysis.statement.rules import contradiction, rule_alone
-from ada_lightning.config.setup import ADVANTAGES, SELECTIONS, Setup
 from ada_lightning.core.protocols import Advantage, Sampler, Trait
-from ada_lightning.methods.advantages import ExactAdvantage, GdpoAdvantage, StratifiedAdvantage
+from ada_lightning.methods.advantages import ExactAdvantage, StratifiedAdvantage
 from ada_lightning.methods.objectives.support import UnsupportedObjectiveError, check_supported
 from ada_lightning.methods.pass_rates import PathCountingRate
+from ada_lightning.methods.published.gdpo import GdpoAdvantage
+from ada_lightning.methods.published.pilot_commit import ResolvedSelection
+from ada_lightning.methods.published.raft import PositivesSelection
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.methods.selection import PositivesSelection, ResolvedSelection, RewardStrataSelection
-from ada_lightning.rewards.overlong import OverlongReward
-from ada_lightning.rewards.weighted import WeightedReward
+from ada_lightning.methods.selection import RewardStrataSelection
+from ada_lightning.methods.view import ADVANTAGES, SELECTIONS, MethodView
 
 TWO_CLASSES = (ExactAdvantage, StratifiedAdvantage)
 """Estimators that are for rewards of 0 and 1, and weigh one class of kept responses against the other."""
@@ -22,7 +23,7 @@ _WITHOUT_COMPONENTS = ("exact_match", "format", "math", "numeric", "reasoning_gy
 """Modules of rewards that return one number."""
 
 
-def objective_errors(run: Setup) -> Iterator[str]:
+def objective_errors(run: MethodView) -> Iterator[str]:
     """Most advantages have a rule of their own instead of an objective."""
     if "objective" in run.cfg and "objective" not in (run.value("advantage") or ()):
         yield (
@@ -31,11 +32,13 @@ def objective_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def component_errors(run: Setup) -> Iterator[str]:
+def component_errors(run: MethodView) -> Iterator[str]:
     """GDPO normalises each component of a reward by itself."""
     key = next((key for key in ADVANTAGES if run.is_a(key, GdpoAdvantage)), "")
     if not key:
         return
+    from ada_lightning.rewards.weighted import WeightedReward  # loads verifiers
+
     reward = run.kind("reward.reward")
     if reward.__module__ in {f"ada_lightning.rewards.{module}" for module in _WITHOUT_COMPONENTS}:
         yield (
@@ -51,7 +54,7 @@ def component_errors(run: Setup) -> Iterator[str]:
             )
 
 
-def stratum_errors(run: Setup) -> Iterator[str]:
+def stratum_errors(run: MethodView) -> Iterator[str]:
     """Estimators of two classes do not go with strata of rewards, nor with partial credit."""
     if run.is_a("selection", RewardStrataSelection) and run.is_a("advantage", *TWO_CLASSES):
         yield (
@@ -69,8 +72,13 @@ def stratum_errors(run: Setup) -> Iterator[str]:
             return
 
 
-def _partial_credit(run: Setup) -> tuple[str, str]:
+def _partial_credit(run: MethodView) -> tuple[str, str]:
     """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
+    if run.value("reward") is None:  # a loop of one's own grades by itself
+        return "", ""
+    from ada_lightning.rewards.overlong import OverlongReward  # loads verifiers
+    from ada_lightning.rewards.weighted import WeightedReward
+
     if run.is_a("reward.reward", OverlongReward):
         return "reward.reward takes something off for length", " or another reward"
     names = [f"rewards.{name}" for name in run.names("reward.reward.rewards")]
@@ -82,7 +90,7 @@ def _partial_credit(run: Setup) -> tuple[str, str]:
     return "", ""
 
 
-def contrast_errors(run: Setup) -> Iterator[str]:
+def contrast_errors(run: MethodView) -> Iterator[str]:
     """Advantages that compare the responses of a group do not go with positives alone."""
     for key in ADVANTAGES if any(run.is_a(part, PositivesSelection) for part in SELECTIONS) else ():
         if run.has(key, Trait.COMPARES_KEPT, Trait.NEEDS_BOTH_CLASSES):
@@ -92,7 +100,7 @@ def contrast_errors(run: Setup) -> Iterator[str]:
             )
 
 
-def group_errors(run: Setup) -> Iterator[str]:
+def group_errors(run: MethodView) -> Iterator[str]:
     """A group of one holds nothing to compare a response with: its gradient is zero everywhere."""
     advantage, sampler, selection = (run.part(key) for key in ("advantage", "sampler", "selection"))
     if not isinstance(advantage, Advantage):
@@ -116,7 +124,7 @@ def group_errors(run: Setup) -> Iterator[str]:
     )
 
 
-def class_errors(run: Setup) -> Iterator[str]:
+def class_errors(run: MethodView) -> Iterator[str]:
     """The pull on kept positives is balanced by that on kept negatives, so both classes must be kept."""
     selection: Any = run.part("selection") if isinstance(run.part("advantage"), TWO_CLASSES) else None
     if isinstance(selection, ResolvedSelection):
@@ -133,7 +141,7 @@ def class_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def rule_errors(run: Setup) -> Iterator[str]:
+def rule_errors(run: MethodView) -> Iterator[str]:
     """What a sampler names as its rule must be what ends its prompts: the statement and the estimators go by it."""
     sampler = run.part("sampler")
     if isinstance(sampler, Sampler) and (problem := contradiction(sampler)):
@@ -143,7 +151,7 @@ def rule_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def path_errors(run: Setup) -> Iterator[str]:
+def path_errors(run: MethodView) -> Iterator[str]:
     """Whoever counts paths needs a stopping rule of counts, and something of its objective within the rule's reach."""
     advantage, sampler = run.part("advantage"), run.part("sampler")
     if not isinstance(sampler, Sampler):

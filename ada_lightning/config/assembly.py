@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.analysis.offline.job_settings import JobSettings, prompts_digest, weights_digest
-from ada_lightning.run.bfloat16 import concrete_dtype
+from ada_lightning.analysis.offline.response_store import JobSettings, prompts_digest, weights_digest
+from ada_lightning.run.machine import concrete_dtype
 from ada_lightning.training.models.served import ServedModel, read_model
 
 if TYPE_CHECKING:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import nn
 
-from ada_lightning.config.cutting import cutting_errors
-from ada_lightning.config.engine import model_errors, rollout_errors
-from ada_lightning.config.environment import environment_errors
-from ada_lightning.config.estimator import label_errors
+from ada_lightning.config.engine import environment_errors, model_errors, rollout_errors
 from ada_lightning.config.keys import WITHOUT_EFFECT, unknown_keys
-from ada_lightning.config.method_rules import METHOD_RULES
+from ada_lightning.config.method_rules import METHOD_RULES, label_errors, overlong_errors
 from ada_lightning.config.notices import warn_of_settings
 from ada_lightning.config.overrides import override_errors
 from ada_lightning.config.parallel import accelerator_errors, parallel_errors
@@ -27,12 +23,16 @@ from ada_lightning.config.problems import (
     interpolation_errors,
     missing_values,
 )
-from ada_lightning.config.refill import overlong_errors
-from ada_lightning.config.setup import Rule, Setup
-from ada_lightning.config.staleness import staleness_errors
-from ada_lightning.config.streaming import streaming_errors
-from ada_lightning.config.update import gradient_norm_errors, mask_errors, target_errors
+from ada_lightning.config.update import (
+    cutting_errors,
+    gradient_norm_errors,
+    mask_errors,
+    staleness_errors,
+    streaming_errors,
+    target_errors,
+)
 from ada_lightning.config.values import value_errors
+from ada_lightning.config.view import ConfigView, Rule
 from ada_lightning.run.run_dir import name_problem
 
 __all__ = ["ConfigError", "check_config", "override_errors"]
@@ -74,7 +74,7 @@ def check_config(cfg: DictConfig) -> None:
     Raises:
         ConfigError: one or more problems.
     """
-    run = Setup(cfg)
+    run = ConfigView(cfg)
     of_wrong_type, wrong_keys, problems = _value_errors(run)
     problems += _light_errors(run, wrong_keys)
     for key, completed in COMPLETED.items():
@@ -92,7 +92,7 @@ def check_config(cfg: DictConfig) -> None:
     warn_of_settings(run)
 
 
-def part_problems(run: Setup, components: Collection[str]) -> list[str]:
+def part_problems(run: ConfigView, components: Collection[str]) -> list[str]:
     """Find what can be wrong with the parts that every program has: keys, missing values, constructors, lengths.
 
     The constructors of ``components`` check their arguments and do nothing else.
@@ -107,19 +107,18 @@ def part_problems(run: Setup, components: Collection[str]) -> list[str]:
     )
 
 
-def _value_errors(run: Setup) -> tuple[Collection[str], Collection[str], list[str]]:
+def _value_errors(run: ConfigView) -> tuple[Collection[str], Collection[str], list[str]]:
     """Keys with a value of a wrong kind, keys with anything wrong by itself, and the messages about them."""
-    plain: Any = OmegaConf.to_container(run.cfg, resolve=False)
-    of_wrong_type = value_errors(run.cfg)
-    by_key = unknown_keys(plain) | missing_values(run.cfg) | of_wrong_type
-    return of_wrong_type, by_key, [*by_key.values(), *interpolation_errors(run.cfg)]
+    of_wrong_type = value_errors(run)
+    by_key = unknown_keys(run.plain) | missing_values(run) | of_wrong_type
+    return of_wrong_type, by_key, [*by_key.values(), *interpolation_errors(run)]
 
 
 def _is_above(key: str, wrong_keys: Collection[str]) -> bool:
     return any(wrong.startswith(f"{key}.") for wrong in wrong_keys)
 
 
-def _light_errors(run: Setup, wrong_keys: Collection[str]) -> list[str]:
+def _light_errors(run: ConfigView, wrong_keys: Collection[str]) -> list[str]:
     """Try every light component whose keys, and whose references, are in order."""
     wrong = {key for key in LIGHT_COMPONENTS if _is_above(key, wrong_keys)}
     problems = []
@@ -130,7 +129,7 @@ def _light_errors(run: Setup, wrong_keys: Collection[str]) -> list[str]:
     return problems
 
 
-def _callback_errors(run: Setup, wrong_keys: Collection[str]) -> Iterator[str]:
+def _callback_errors(run: ConfigView, wrong_keys: Collection[str]) -> Iterator[str]:
     """Try every callback and logger of this project that comes complete out of the configuration."""
     for key in (f"{group}.{name}" for group in ("callbacks", "logger") for name in run.names(group)):
         is_own = str(run.value(f"{key}._target_")).startswith(OWN_PACKAGES)
@@ -138,7 +137,7 @@ def _callback_errors(run: Setup, wrong_keys: Collection[str]) -> Iterator[str]:
             yield from run.errors(key)
 
 
-def _optimizer_errors(run: Setup) -> list[str]:
+def _optimizer_errors(run: ConfigView) -> list[str]:
     """Try the optimiser on one parameter: it checks its settings when it is completed with some."""
     node = run.value("optimizer")
     if not isinstance(node, DictConfig) or "_target_" not in node:
@@ -152,7 +151,7 @@ def _optimizer_errors(run: Setup) -> list[str]:
     return []
 
 
-def _length_errors(run: Setup) -> Iterator[str]:
+def _length_errors(run: ConfigView) -> Iterator[str]:
     limit_key = "rollout.max_model_tokens"
     limit, prompt = run.number(limit_key), run.number("data.max_prompt_tokens")
     if limit is None or prompt is None:
@@ -166,7 +165,7 @@ def _length_errors(run: Setup) -> Iterator[str]:
             )
 
 
-def _size_errors(run: Setup) -> Iterator[str]:
+def _size_errors(run: ConfigView) -> Iterator[str]:
     """Said by the data itself, where the rest of it is in order."""
     prompts, minibatches = run.number("data.prompts_per_step"), run.number("data.num_minibatches")
     is_said = any("data.num_minibatches" in message for message in run.errors("data", COMPLETED["data"]))
@@ -177,11 +176,11 @@ def _size_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def _idle_errors(run: Setup) -> Iterator[str]:
+def _idle_errors(run: ConfigView) -> Iterator[str]:
     return (f"{key} {reason}" for key, reason in WITHOUT_EFFECT.items() if run.value(key) is not None)
 
 
-def _training_errors(run: Setup) -> Iterator[str]:
+def _training_errors(run: ConfigView) -> Iterator[str]:
     precision = run.value("trainer.precision")
     if precision is not None and precision not in PRECISIONS:
         yield (
@@ -203,7 +202,7 @@ def _training_errors(run: Setup) -> Iterator[str]:
         yield f"selection.group_size = {kept} exceeds sampler.n_max = {drawn}: no pool could fill a group"
 
 
-def _resume_errors(run: Setup) -> Iterator[str]:
+def _resume_errors(run: ConfigView) -> Iterator[str]:
     if problem := name_problem(str(run.value("run_name"))):
         yield problem
     checkpoint = run.value("ckpt")

@@ -1,13 +1,17 @@
-"""What a Hydra program of ours can be told, for its ``--help``: read from conf/, so that it is never out of date."""
+"""What a Hydra program of ours can be told, for its ``--help``: read from where it stands, so never out of date."""
 
 from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
+
+from ada_lightning.methods import catalog
+from ada_lightning.methods.catalog import all_names, names
 
 WIDTH = 118
 INDENT = 14
@@ -17,21 +21,21 @@ def register_choices(config_dir: Path) -> None:
     """Make ``${choices:<config>,<group>...}`` known, which ``conf/hydra/help`` uses.
 
     The groups of the named primary config are listed, those of its defaults list and any further ones that are named,
-    each with what the defaults list says about it, its files, and a star behind the one chosen by default. A group
+    each with what the defaults list says about it, its options, and a star behind the one chosen by default. A group
     with ``~`` before it is left out, wherever it stands: what a program does not read is nothing to choose.
 
-    ``${names:<group>}`` is the files of a group alone. ``${model_name:${model}}`` is for names of runs: the last part
+    ``${names:<group>}`` is the options of a group alone. ``${model_name:${model}}`` is for names of runs: the last part
     of a model's path, or else its class (``conf/paper``).
     """
 
     def choices(config: str, *groups: str) -> str:
         return describe_choices(config_dir, config, groups)
 
-    def names(group: str) -> str:
-        return _entry("", ", ".join(_names(config_dir / group)))
+    def names_of(group: str) -> str:
+        return _entry("", ", ".join(_names(config_dir, group)))
 
     OmegaConf.register_new_resolver("choices", choices, replace=True)
-    OmegaConf.register_new_resolver("names", names, replace=True)
+    OmegaConf.register_new_resolver("names", names_of, replace=True)
     OmegaConf.register_new_resolver("model_name", _model_name, replace=True)
 
 
@@ -46,7 +50,7 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
         raise ValueError(f"{file} does not exist")
     named = [group.removeprefix("~") for group in groups]
     left_out = {group.removeprefix("~") for group in groups if group.startswith("~")}
-    if missing := [group for group in named if not (config_dir / group).is_dir()]:
+    if missing := [group for group in named if not all_names(config_dir, group)]:
         raise ValueError(f"{config_dir} has no group {', '.join(missing)}")
     defaults = {match["group"]: match for match in _defaults(file.read_text(encoding="utf-8"))}
     lines = []
@@ -54,12 +58,10 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
         if group in left_out:
             continue
         chosen, meaning = (defaults[group]["choice"], defaults[group]["meaning"]) if group in defaults else ("", "")
-        names = ", ".join(f"{name}*" if name == chosen else name for name in _names(config_dir / group))
-        lines.append(_entry(group, f"{meaning}: {names}" if meaning else names))
-        folders = sorted({path.parent for path in (config_dir / group).rglob("*/*.yaml")})
-        below = {folder.relative_to(config_dir).as_posix(): folder for folder in folders}
-        shown = below.keys() - left_out - defaults.keys()
-        lines += [_entry(name, ", ".join(_names(below[name]))) for name in sorted(shown)]
+        listed = ", ".join(f"{name}*" if name == chosen else name for name in _names(config_dir, group))
+        lines.append(_entry(group, f"{meaning}: {listed}" if meaning else listed))
+        shown = {*catalog.groups(config_dir, group)} - left_out - defaults.keys()
+        lines += [_entry(name, ", ".join(_names(config_dir, name))) for name in sorted(shown)]
     return "\n".join(lines)
 
 
@@ -73,11 +75,11 @@ def _defaults(text: str) -> Iterator[re.Match[str]]:
     return re.finditer(r"^  - (?P<group>[\w/]+): \[?(?P<choice>\w+)\]? *(?:# *(?P<meaning>.*))?$", text, re.MULTILINE)
 
 
-def _names(folder: Path) -> list[str]:
-    """Names of the files of a group, but for those that others build on; a folder in it is one entry."""
-    names = sorted(path.stem for path in folder.glob("[!_]*.yaml"))
-    below = [(path, len(list(path.rglob("*.yaml")))) for path in sorted(folder.iterdir()) if path.is_dir()]
-    return names + [f"{path.name}/... ({count})" for path, count in below if count and folder.name == "experiment"]
+def _names(config_dir: Path, group: str) -> list[str]:
+    """Names of the options of a group, but for those that others build on; a folder of experiments is one entry."""
+    below = Counter(name.partition("/")[0] for name in all_names(config_dir, group) if "/" in name)
+    folders = sorted(below.items()) if group == "experiment" else []
+    return names(config_dir, group) + [f"{name}/... ({count})" for name, count in folders]
 
 
 def _entry(name: str, text: str) -> str:

@@ -9,22 +9,74 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
+from ada_lightning.data.episode_tasks import CalculatorTasks, GuessTasks
+from ada_lightning.data.formats import PlainFormat
 from ada_lightning.parallel import hardware
+from ada_lightning.rewards.overlong import OverlongReward
 from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.ray_pool import RayPool
 from ada_lightning.rollout.engines.transformers_engine import TransformersEngine
 from ada_lightning.rollout.engines.weight_transfer import Adapter, CudaIpc, Nccl, Reload
-from ada_lightning.run.bfloat16 import concrete_dtype
+from ada_lightning.run.machine import concrete_dtype
 from ada_lightning.training.models.lora import LoraParameters
+
+_TASKS = {"calculator": CalculatorTasks, "guess": GuessTasks}
+"""Sources whose prompts go with an environment that comes along, by its name."""
+
+
+def environment_errors(run: ConfigView) -> Iterator[str]:
+    """Compare ``environment`` with the format of prompts and with what they ask for."""
+    key = "environment" if run.kind("environment") is not object else "rollout.environment"
+    if run.kind(key) is object:
+        yield from _tasks_without_environment(run)
+        return
+    if run.is_a("data.format", PlainFormat):
+        yield (
+            f"{key} takes turns with the model, and data/format=plain does not tell turns apart; use data/format=chat "
+            "with an instruction-tuned model, or environment=none"
+        )
+    prompt, answer = run.number("data.max_prompt_tokens"), run.number("rollout.sampling.max_new_tokens")
+    room = run.number("rollout.max_model_tokens")
+    turns = run.number(f"{key}.max_turns")
+    if prompt is None or answer is None or room is None or turns is None:  # reported by themselves
+        return
+    yield from _overlong_errors(run, key, turns, answer)
+    if turns > 1 and room == prompt + answer:
+        yield (
+            f"rollout.max_model_tokens = {room} has room for the longest prompt and one turn "
+            f"(data.max_prompt_tokens + rollout.sampling.max_new_tokens = {prompt + answer}), and {key}.max_turns = "
+            f"{turns}: further turns would find none; use rollout.max_model_tokens={prompt + 2 * turns * answer}, or "
+            "lower data.max_prompt_tokens"
+        )
+
+
+def _overlong_errors(run: ConfigView, key: str, turns: float, answer: float) -> Iterator[str]:
+    """A penalty by the tokens of a response counts those of all turns."""
+    if turns > 1 and run.is_a("reward.reward", OverlongReward) and run.number("reward.reward.max_tokens") == answer:
+        yield (
+            f"reward.reward.max_tokens = {answer}, the tokens of one turn, and OverlongReward counts those of an "
+            f"episode's {turns} turns together ({key}.max_turns); use reward.reward.max_tokens={turns * answer}, or "
+            "another reward"
+        )
+
+
+def _tasks_without_environment(run: ConfigView) -> Iterator[str]:
+    for name, tasks in _TASKS.items():
+        if run.is_a("data.source", tasks):
+            yield (
+                f"data={name} asks for turns with an environment, and environment=none answers none; use "
+                f"environment={name}, or +experiment=environments/{name}"
+            )
+
 
 _ROPE_WITHOUT_FACTOR = ("default", "llama3", "longrope", "su", "yarn")
 """Kinds of position encoding whose ``max_position_embeddings`` is the longest sequence as it stands."""
 _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 
-def rollout_errors(run: Setup) -> Iterator[str]:
+def rollout_errors(run: ConfigView) -> Iterator[str]:
     """Compare ``rollout.engine``, ``rollout.host``, ``rollout.reproducible`` and ``trainer``, which may be missing."""
     yield from _transfer_errors(run)
     is_elsewhere = run.kind("rollout.host") is not object and not run.is_a("rollout.host", TrainerProcess)
@@ -55,7 +107,7 @@ def rollout_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def _transfer_errors(run: Setup) -> Iterator[str]:
+def _transfer_errors(run: ConfigView) -> Iterator[str]:
     transfer, host = run.kind("rollout.engine.weight_transfer"), run.kind("rollout.host")
     if transfer is Adapter and not run.is_a("parameters", LoraParameters):
         yield (
@@ -101,7 +153,7 @@ def _transfer_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def model_errors(run: Setup) -> Iterator[str]:
+def model_errors(run: ConfigView) -> Iterator[str]:
     """Compare ``rollout`` with the ``config.json`` of ``model``, and with this machine; ``trainer`` may be missing."""
     yield from _machine_errors(run)
     try:
@@ -113,7 +165,7 @@ def model_errors(run: Setup) -> Iterator[str]:
         yield from _shape_errors(run, description)
 
 
-def _length_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
+def _length_errors(run: ConfigView, description: Mapping[str, Any]) -> Iterator[str]:
     key, longest = "rollout.max_model_tokens", description.get("max_position_embeddings")
     rope = description.get("rope_parameters") or description.get("rope_scaling") or {}
     kind = rope.get("rope_type", rope.get("type", "default"))
@@ -125,7 +177,7 @@ def _length_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _shape_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
+def _shape_errors(run: ConfigView, description: Mapping[str, Any]) -> Iterator[str]:
     heads, spread = description.get("num_attention_heads"), run.number("rollout.engine.tensor_parallel_size")
     if isinstance(heads, int) and isinstance(spread, int) and spread > 0 and heads % spread:
         yield (
@@ -170,7 +222,7 @@ def _gib_per_token(description: Mapping[str, Any], dtype: str) -> float:
     return 2 * layers * groups * head * _BYTES.get(dtype, 0) / 2**30
 
 
-def _machine_errors(run: Setup) -> Iterator[str]:
+def _machine_errors(run: ConfigView) -> Iterator[str]:
     """An engine on this machine: a trainer on a GPU has a check of its own, and Ray's engines are elsewhere."""
     if run.kind("rollout.host") is RayPool:
         return

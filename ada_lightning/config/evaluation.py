@@ -8,15 +8,14 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.analysis.evaluation.arguments import OF_RUN
-from ada_lightning.config.engine import model_errors
-from ada_lightning.config.environment import environment_errors
+from ada_lightning.analysis.evaluation.checkpoint import OF_RUN
+from ada_lightning.config.engine import environment_errors, model_errors
 from ada_lightning.config.keys import unknown_keys
 from ada_lightning.config.overrides import overrides_without_effect
 from ada_lightning.config.prepare import UNUSED, size_errors
 from ada_lightning.config.problems import ENGINE_ARGUMENTS, ConfigError, missing_values
-from ada_lightning.config.setup import Setup
 from ada_lightning.config.values import value_errors
+from ada_lightning.config.view import ConfigView
 
 
 def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
@@ -25,9 +24,8 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
     Raises:
         ConfigError: one or more problems.
     """
-    run = Setup(cfg)
-    plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    key_problems = unknown_keys(plain) | missing_values(cfg) | value_errors(cfg)
+    run = ConfigView(cfg)
+    key_problems = unknown_keys(run.plain) | missing_values(run) | value_errors(run)
     problems = [text for key, text in key_problems.items() if _is_used(key, cfg)]
     for key in ("model", "sampling", "rollout", "mlflow", *(f"eval.sets.{name}" for name in run.names("eval.sets"))):
         if not any(path.startswith(f"{key}.") or path == key for path in key_problems):
@@ -60,7 +58,7 @@ def _effect_errors(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
     return overrides_without_effect(typed, unused, "evaluate.py with these sets")
 
 
-def _set_errors(run: Setup) -> Iterator[str]:
+def _set_errors(run: ConfigView) -> Iterator[str]:
     names = run.names("eval.sets")
     if not names:
         yield "eval.sets is empty: there is nothing to evaluate on; use eval=heldout, eval=paper or eval=files"
@@ -74,7 +72,7 @@ def _set_errors(run: Setup) -> Iterator[str]:
             )
 
 
-def _value_errors(run: Setup) -> Iterator[str]:
+def _value_errors(run: ConfigView) -> Iterator[str]:
     yield from size_errors(run, ("eval.num_samples", "prompts_per_file", "max_prompt_tokens"))
     if (failure := run.value("grader_failure")) not in ("as_zero", "exclude"):
         yield f"grader_failure must be as_zero or exclude; got {failure}"
@@ -82,7 +80,7 @@ def _value_errors(run: Setup) -> Iterator[str]:
         yield f"positive_threshold must be a number; got {run.value('positive_threshold')}"
 
 
-def _length_errors(run: Setup) -> Iterator[str]:
+def _length_errors(run: ConfigView) -> Iterator[str]:
     limit, response = run.number("rollout.max_model_tokens"), run.number("sampling.max_new_tokens")
     if limit is not None and response is not None and limit <= response:
         yield (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
-from functools import reduce
-from importlib import import_module
 from typing import Any
+
+from ada_lightning.core.options import locate
 
 HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
 WITHOUT_EFFECT = {
@@ -57,23 +57,6 @@ def accepted_keys(target: str) -> frozenset[str] | None:
     return frozenset(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL)
 
 
-def locate(target: str) -> Any:
-    """Return what a ``_target_`` names.
-
-    Raises:
-        ImportError, AttributeError: there is nothing of that name.
-    """
-    parts = target.split(".")
-    for length in range(len(parts) - 1, 0, -1):
-        module = ".".join(parts[:length])
-        try:
-            return reduce(getattr, parts[length:], import_module(module))
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # the module is there; something it needs is not
-    raise ModuleNotFoundError(f"no module named {'.'.join(parts[:-1]) or target!r}")
-
-
 def _unknown(plain: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in plain.items():
         yield from _unknown_below(str(key), value)
@@ -113,3 +96,55 @@ def _unknown_arguments(path: str, node: dict[Any, Any]) -> Iterator[tuple[str, s
     if accepted is not None:
         for key in node.keys() - HYDRA_KEYS - accepted:
             yield f"{path}.{key}", unknown_key(f"{path}.{key}", accepted, target.rpartition(".")[2])
+
+
+FAMILIAR = {
+    "learning_rate": "optimizer.lr",
+    "batch_size": "data.prompts_per_step",
+    "train_batch_size": "data.prompts_per_step",
+    "ppo_epochs": "data.epochs_per_rollout",
+    "num_iterations": "data.epochs_per_rollout",
+    "num_generations": "sampler.group_size",
+    "max_steps": "num_steps",
+    "total_training_steps": "num_steps",
+    "max_completion_length": "rollout.sampling.max_new_tokens",
+    "max_response_length": "rollout.sampling.max_new_tokens",
+    "max_prompt_length": "data.max_prompt_tokens",
+    "beta": "loss.kl_coef",
+    "kl": "loss.kl_coef",
+    "kl_loss_coef": "loss.kl_coef",
+    "entropy_coeff": "loss.entropy_coef",
+    "output_dir": "run_dir",
+    "resume_from_checkpoint": "ckpt",
+}
+"""Settings by the names that they have in TRL and verl."""
+_MOST_PLACES = 3
+"""A name that stands in more of them tells nothing."""
+
+
+def elsewhere(config: Mapping[str, Any], name: str) -> list[str]:
+    """Return the keys of a composed configuration that may be meant by a name that is not where it was looked for.
+
+    Args:
+        config: composed, as plain mappings; Hydra's own part is passed over.
+        name: the last part of the key that somebody wrote.
+
+    Returns:
+        Dotted keys; none where nothing has the name, or more than three do.
+
+    Example:
+        >>> config = {"optimizer": {"lr": 1e-5}, "sampler": {"group_size": 4}}
+        >>> elsewhere(config, "group_size"), elsewhere(config, "learning_rate"), elsewhere(config, "beta")
+        (['sampler.group_size'], ['optimizer.lr'], [])
+    """
+    keys = [key for key in _dotted(config) if not key.startswith("hydra")]
+    found = [key for key in keys if key == FAMILIAR.get(name) or key.rpartition(".")[2] == name]
+    return found if len(found) <= _MOST_PLACES else []
+
+
+def _dotted(node: Any, above: str = "") -> Iterator[str]:
+    """Yield every key from the top on, those within lists left out."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield f"{above}{key}"
+            yield from _dotted(value, f"{above}{key}.")

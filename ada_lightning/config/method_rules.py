@@ -1,6 +1,8 @@
-"""The parts that make a method, whoever trains with it, and what does not go together among them."""
+"""What does not go together among the parts of a method: estimator, curriculum, sampler, selection and refill."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 
 from ada_lightning.config.advantage import (
     class_errors,
@@ -12,14 +14,234 @@ from ada_lightning.config.advantage import (
     rule_errors,
     stratum_errors,
 )
-from ada_lightning.config.estimator import budget_errors, curriculum_errors, first_visit_errors, history_errors
-from ada_lightning.config.refill import refill_errors
-from ada_lightning.config.selection import selection_errors
-from ada_lightning.config.setup import Rule
+from ada_lightning.core.protocols import Curriculum, PassRateEstimator, Refill, Sampler, Trait
+from ada_lightning.methods.advantages import HistoryBaselineAdvantage
+from ada_lightning.methods.estimators import WindowEstimator
+from ada_lightning.methods.published.coba import CobaSampler
+from ada_lightning.methods.published.gvm import GvmSampler
+from ada_lightning.methods.published.knapsack import KnapsackSampler
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.published.vip import VipSampler
+from ada_lightning.methods.published.xrpo import XrpoSampler
+from ada_lightning.methods.refill import NoRefill
+from ada_lightning.methods.sampling import FirstVisitSampler, PilotSampler
+from ada_lightning.methods.selection import SeenSelection, ThinnedSelection
+from ada_lightning.methods.view import ADVANTAGES, SELECTIONS, MethodView
 
-PARTS = ("objective", "estimator", "curriculum", "sampler", "selection", "refill", "advantage")
-"""Groups of ``conf/``, each chosen by a word."""
-METHOD_RULES: tuple[Rule, ...] = (
+
+def overlong_errors(run: MethodView) -> Iterator[str]:
+    """Responses that the reward never sees have no penalty."""
+    from ada_lightning.rewards.overlong import OverlongReward  # loads verifiers
+
+    truncated = run.value("rollout.truncated")
+    if run.is_a("reward.reward", OverlongReward) and truncated in ("zero", "exclude"):
+        yield (
+            f"rollout.truncated = {truncated} keeps responses that the limit cut from the reward, and OverlongReward "
+            "is about those; use rollout.truncated=grade or mask"
+        )
+
+
+def refill_errors(run: MethodView) -> Iterator[str]:
+    """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
+    refill, sampler = run.part("refill"), run.part("sampler")
+    if not isinstance(refill, Refill) or not refill.is_on:
+        return
+    if budget := run.number("sampler.budget_per_step"):
+        yield (
+            f"sampler.budget_per_step = {budget} divides a step among its prompts, and refill lets further ones join; "
+            "use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
+        )
+    if isinstance(sampler, Sampler) and Trait.LEAVES_OUT_PROMPTS in sampler.traits:
+        yield (
+            f"sampler: {type(sampler).__name__} leaves prompts out and weighs the others so that the mean over all of "
+            "them is right, and refill replaces what was left out; use refill=none or another sampler"
+        )
+    if component := getattr(refill, "component", ""):
+        yield from _component_errors(run, component)
+
+
+def _component_errors(run: MethodView, component: str) -> Iterator[str]:
+    """The component must be one that the reward has, where its components are known without a response."""
+    if run.value("reward") is None:  # a loop of one's own grades by itself
+        return
+    from ada_lightning.rewards.overlong import OverlongReward  # loads verifiers
+    from ada_lightning.rewards.weighted import WeightedReward
+
+    is_overlong = run.is_a("reward.reward", OverlongReward)
+    known = ["correct", "overlong"] if is_overlong else run.names("reward.reward.rewards")
+    is_weighted = run.is_a("reward.reward.reward" if is_overlong else "reward.reward", WeightedReward)
+    if not known or not (is_overlong or is_weighted):
+        return
+    if component not in known and not (is_weighted and ("/" in component or is_overlong)):
+        yield (
+            f"refill.component = {component}: {run.name('reward.reward')} has the components {', '.join(known)}; use "
+            "one of them, or refill.component='' for the reward itself"
+        )
+
+
+def budget_errors(run: MethodView) -> Iterator[str]:
+    """A step's budget must reach for the first block of every prompt."""
+    keys = ("sampler.budget_per_step", "data.prompts_per_step", "sampler.samples_per_round")
+    budget, prompts, block = (run.number(key) for key in keys)
+    if budget and prompts and block and 0 < budget < prompts * block:
+        yield (
+            f"sampler.budget_per_step = {budget} is less than data.prompts_per_step * sampler.samples_per_round = "
+            f"{prompts} * {block}: some prompts would never be drawn; use sampler.budget_per_step={prompts * block} or "
+            "more, or 0 for no limit"
+        )
+
+
+def history_errors(run: MethodView) -> Iterator[str]:
+    """A sampler that asks how much was seen of a prompt needs an estimator that counts, and remembers as much."""
+    estimator, min_seen = run.part("estimator"), getattr(run.part("sampler"), "min_seen", 0)
+    if not isinstance(estimator, PassRateEstimator) or not isinstance(min_seen, int) or min_seen <= 0:
+        return
+    if not estimator.remembers_prompts or Trait.SHARES_EVIDENCE in estimator.traits:
+        yield (
+            f"sampler.min_seen = {min_seen} asks for responses seen of each prompt, and {type(estimator).__name__} "
+            "counts none: every plan would be uniform; use sampler.min_seen=0 to trust its predictions, or "
+            "estimator=window"
+        )
+    elif isinstance(estimator, WindowEstimator) and estimator.window < min_seen:
+        yield (
+            f"sampler.min_seen = {min_seen} exceeds estimator.window = {estimator.window}: a prompt with fewer "
+            f"responses than that at its last visit would be unknown again; use estimator.window={min_seen} or more"
+        )
+
+
+def first_visit_errors(run: MethodView) -> Iterator[str]:
+    """Parts that treat a prompt's first visit differently need an estimator that remembers which prompts came."""
+    estimator = run.part("estimator")
+    if not isinstance(estimator, PassRateEstimator) or estimator.remembers_prompts:
+        return
+    for key, part in (("sampler", FirstVisitSampler), *((key, SeenSelection) for key in SELECTIONS)):
+        if run.is_a(key, part):
+            yield (
+                f"{key}: {part.__name__} goes by whether a prompt was visited before, and {type(estimator).__name__} "
+                "keeps nothing by prompt: every visit would be the first; use estimator=beta_history or another that "
+                "remembers prompts"
+            )
+
+
+def curriculum_errors(run: MethodView) -> Iterator[str]:
+    """A curriculum that chooses by history needs an estimator that keeps one."""
+    curriculum, estimator = run.part("curriculum"), run.part("estimator")
+    if not isinstance(estimator, PassRateEstimator) or not isinstance(curriculum, Curriculum):
+        return
+    if curriculum.needs_history and not estimator.remembers_prompts:
+        yield (
+            f"curriculum: {type(curriculum).__name__} chooses by what is remembered of each prompt, and "
+            f"{type(estimator).__name__} keeps nothing by prompt; use estimator=beta_history or estimator=ema with it, "
+            "or curriculum=uniform"
+        )
+
+
+def label_errors(run: MethodView) -> Iterator[str]:
+    """A sampler that compares answers needs a reward that tells them, spelled without the reference."""
+    reward = run.part("reward.reward")
+    if reward is None or not run.has("sampler", Trait.READS_ANSWERS):
+        return
+    told = getattr(reward, "answers_without_reference", None)
+    if told is True:
+        return
+    name = type(reward).__name__
+    reason = f"{name} spells an answer like the reference where it equals it" if told is False else f"{name} tells none"
+    yield (
+        f"sampler: {run.name('sampler')} goes by the answers that a reward finds without the reference, and "
+        f"{reason}; use reward=exact_match, reward=numeric, reward=reasoning_gym, reward=math with "
+        "reward.reward.own_spelling=true, or a function that returns a Verdict with an answer and has the attribute "
+        "answers_without_reference = True"
+    )
+
+
+PLANS = (CobaSampler, EstimatedSampler, GvmSampler, KnapsackSampler, PilotSampler, VipSampler, XrpoSampler)
+"""Samplers that do not go on in blocks; the default group size of those that do is small, for balanced selections."""
+
+
+def selection_errors(run: MethodView) -> Iterator[str]:
+    """Yield one message per problem. Classes that cannot be loaded are reported by themselves."""
+    for key in SELECTIONS:
+        yield from _advantage_errors(run, key)
+        yield from _pruning_errors(run, key, "selection=all")
+        yield from _thinning_errors(run, key)
+    yield from _pruning_errors(run, "sampler", "sampler=uniform")
+    yield from _size_errors(run)
+
+
+def _advantage_errors(run: MethodView, key: str) -> Iterator[str]:
+    """What ranks responses knows their advantage over the whole pool, and may keep one class of a pool alone."""
+    for part in ADVANTAGES if run.has(key, Trait.RANKS_BY_ADVANTAGE) else ():
+        if run.has(part, Trait.COMPARES_KEPT):
+            yield (
+                f"{key}: {run.name(key)} takes advantages over the whole pool, and {part} = {run.name(part)} compares "
+                "with what was kept of it; use advantage=official, with advantage.normalize_std=true for GRPO's"
+            )
+    for part in ADVANTAGES if run.has(key, Trait.MAY_DROP_A_CLASS) else ():
+        if run.has(part, Trait.NEEDS_BOTH_CLASSES):  # nothing would make up for the pull that is gone
+            yield (
+                f"{key}: {run.name(key)} may drop all positives or all negatives of a pool that has both, and "
+                f"{part} = {run.name(part)} follows its objective only where both are kept; use advantage=official, or "
+                "selection=balanced"
+            )
+
+
+def _pruning_errors(run: MethodView, key: str, way_out: str) -> Iterator[str]:
+    """The weights of pruning are those of advantages: other terms would count what is left out as nothing."""
+    prunes = run.has(key, Trait.PRUNES_RESPONSES, Trait.PRUNES_PROMPTS, Trait.LEAVES_OUT_PROMPTS)
+    for name in ("kl_coef", "entropy_coef") if prunes else ():
+        if value := run.number(f"loss.{name}"):
+            yield (
+                f"{key}: {run.name(key)} leaves out responses by chance and makes up for it in their advantages; "
+                f"loss.{name} = {value} would act on what is left alone; use loss.{name}=0, or {way_out}"
+            )
+
+
+def _thinning_errors(run: MethodView, key: str) -> Iterator[str]:
+    """Prompts whose rewards are all equal must train, and by the advantage that thinning goes by."""
+    if not run.is_a(key, ThinnedSelection):
+        return
+    own = f"{key}: {run.name(key)}"
+    if not run.is_a("advantage", HistoryBaselineAdvantage):
+        yield (
+            f"{own} thins out prompts whose rewards are all equal by their advantage against history, and with "
+            f"{run.name('advantage')} those do not train, or not by that; use advantage=history_baseline, or "
+            "selection=all"
+        )
+    if getattr(run.kind("loss"), "needs_groups_without_signal", None) is True:
+        yield (
+            f"{own} weighs what it keeps by its advantage, and loss = {run.name('loss')} trains on prompts whose "
+            "rewards are all equal by other terms; use selection=all with this loss"
+        )
+    from ada_lightning.training.losses import ResponseMeanReduction, TokenMeanReduction  # loads torch
+
+    if run.is_a("loss.reduction", ResponseMeanReduction, TokenMeanReduction):
+        yield (
+            f"{own} leaves out responses by chance and makes up for it in others' advantages; loss.reduction = "
+            f"{run.name('loss.reduction')} would divide by what is left; use loss/reduction=constant or "
+            "loss/reduction=prompt_mean"
+        )
+    if not run.is_a("refill", NoRefill):
+        yield (
+            f"{own} thins out prompts whose rewards are all equal, and {run.name('refill')} replaces every one of "
+            "them; use refill=none, or selection=all"
+        )
+
+
+def _size_errors(run: MethodView) -> Iterator[str]:
+    """Of a group size that nobody would keep to."""
+    sampler = run.part("sampler")
+    if not (isinstance(sampler, PLANS) and run.has("selection", Trait.KEEPS_WHAT_THERE_IS)):
+        return
+    most = sampler.most_per_prompt
+    if sampler.group_size < most:
+        yield (
+            f"sampler.group_size = {sampler.group_size} has no effect: {run.name('selection')} keeps what there is, "
+            f"up to {most} responses of a prompt; use a selection that chooses (selection=balanced, quantile or "
+            "stratified), draw fewer, or leave it out"
+        )
+
+
+METHOD_RULES: tuple[Callable[[MethodView], Iterator[str]], ...] = (
     objective_errors,
     stratum_errors,
     component_errors,

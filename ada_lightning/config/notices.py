@@ -9,7 +9,7 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.methods.estimators import SimilarPrompts
 from ada_lightning.parallel.environment import is_first_process
@@ -25,14 +25,14 @@ SHORT_RESPONSE_TOKENS = 32
 """Of rollout.sampling.max_new_tokens: enough for the task of the first run, adding numbers of one or two digits."""
 
 
-def warn_of_settings(run: Setup) -> None:
+def warn_of_settings(run: ConfigView) -> None:
     """Warn of everything here once, whatever the number of processes; the caller of the check is named as its place."""
     chosen = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
     for notice in settings_notices(run, chosen) if is_first_process() else ():
         warnings.warn(notice, UserWarning, stacklevel=3)
 
 
-def settings_notices(run: Setup, chosen: Iterable[str] = ()) -> Iterator[str]:
+def settings_notices(run: ConfigView, chosen: Iterable[str] = ()) -> Iterator[str]:
     """Yield one message for each; a length that stands on the command line, among ``chosen``, is meant."""
     yield from _engine_notices(run)
     if not any(override.startswith(f"{_LENGTH}=") for override in chosen):
@@ -41,7 +41,7 @@ def settings_notices(run: Setup, chosen: Iterable[str] = ()) -> Iterator[str]:
     yield from _percentage_notices(run.part("reward.reward"))
 
 
-def _engine_notices(run: Setup) -> Iterator[str]:
+def _engine_notices(run: ConfigView) -> Iterator[str]:
     """An engine for a CPU starts on a GPU too, with a cache for a handful of sequences and without CUDA graphs."""
     gib, is_eager = run.number("rollout.engine.kv_cache_gib"), run.value("rollout.engine.enforce_eager")
     if run.is_gpu and is_eager and gib is not None and gib <= CPU_KV_CACHE_GIB:
@@ -52,7 +52,7 @@ def _engine_notices(run: Setup) -> Iterator[str]:
         )
 
 
-def _length_notices(run: Setup) -> Iterator[str]:
+def _length_notices(run: ConfigView) -> Iterator[str]:
     """The default length is that of the first run's task; mathematics and data sets need room to reason."""
     response, prompt = run.number(_LENGTH), run.number("data.max_prompt_tokens")
     what = "reward=math" if run.is_a("reward.reward", MathReward) else ""
@@ -75,7 +75,7 @@ def _percentage_notices(reward: Any) -> Iterator[str]:
                 yield f"{part.function.path} calls math-verify: {note}"
 
 
-def _memory_notices(run: Setup) -> Iterator[str]:
+def _memory_notices(run: ConfigView) -> Iterator[str]:
     """Time is counted in prompts sampled, so one large step can be all that is remembered."""
     prompts = run.number("data.prompts_per_step")
     if prompts is None or not run.is_a("estimator", SimilarPrompts):

@@ -22,8 +22,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ada_lightning.config.elsewhere import elsewhere
-from ada_lightning.config.keys import GROUPS_OF_COMPONENTS, WITHOUT_EFFECT, accepted_keys, unknown_key
+from ada_lightning.config.keys import GROUPS_OF_COMPONENTS, WITHOUT_EFFECT, accepted_keys, elsewhere, unknown_key
 
 VERSION_BASE = "1.3"
 _LIST = "[...]"
@@ -57,10 +56,19 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
             overrides, errors = _parse(arguments.overrides, _bare_experiments(loader, name, arguments.overrides))
             if not arguments.multirun:
                 errors += [_sweep_error(override) for override in overrides if override.is_sweep_override()]
-            errors = errors or _override_errors(loader, name, overrides)
+            if overrides or name != config_name:
+                errors = errors or _override_errors(loader, name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         errors.append(_composition_error(str(error)))
     return errors
+
+
+def folders_of_ones_own(argv: Sequence[str]) -> list[Path]:
+    """Return the folder of ``--config-dir``, where the arguments can be read and there is such a folder."""
+    if _unknown_flags(argv):
+        return []
+    named = get_args_parser().parse_args(list(argv)).config_dir
+    return [Path(named)] if named and Path(named).is_dir() else []
 
 
 def _sweep_error(override: Override) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 from lightning.pytorch.accelerators import AcceleratorRegistry
 from omegaconf import DictConfig
 
-from ada_lightning.config.setup import Setup
-from ada_lightning.methods.advantages.preference import ComparesWithInitial
-from ada_lightning.methods.estimators import KlHistory
+from ada_lightning.config.view import ConfigView
 from ada_lightning.methods.gradient_norms import PolicyGradientNorm
+from ada_lightning.methods.published.preference import ComparesWithInitial
+from ada_lightning.methods.published.spo import KlHistory
 from ada_lightning.parallel.environment import Launch, launch
 from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy, size_problem
 from ada_lightning.rollout.engines.host import TrainerProcess
@@ -20,7 +20,7 @@ from ada_lightning.training.models.lora import LoraParameters
 from ada_lightning.training.token_masks import TokenMask
 
 
-def accelerator_errors(run: Setup) -> Iterator[str]:
+def accelerator_errors(run: ConfigView) -> Iterator[str]:
     """Lightning looks a name up when the trainer is made, after the model has been fetched."""
     accelerator = run.value("trainer.accelerator")
     names = sorted({"auto", "gpu", *AcceleratorRegistry.available_accelerators()})
@@ -28,7 +28,7 @@ def accelerator_errors(run: Setup) -> Iterator[str]:
         yield f"trainer.accelerator = {accelerator} is no kind of device; use one of {', '.join(names)}"
 
 
-def parallel_errors(run: Setup, launched: Launch | None = None) -> Iterator[str]:
+def parallel_errors(run: ConfigView, launched: Launch | None = None) -> Iterator[str]:
     """Yield one message per problem, every ``auto`` of the trainer being resolved.
 
     How this process was started is read from the environment if it is not given.
@@ -56,7 +56,7 @@ def check_sweep(cfg: DictConfig) -> None:
     Raises:
         ValueError: it is one.
     """
-    run = Setup(cfg)
+    run = ConfigView(cfg)
     if run.value("trainer.devices") != 1 or run.value("trainer.num_nodes") != 1:
         raise ValueError(
             "a sweep (-m) runs its jobs one after the other in this process, and each of these would take several; "
@@ -73,7 +73,7 @@ def _launch_errors(num_processes: int, started: Launch) -> Iterator[str]:
         )
 
 
-def _strategy_errors(run: Setup, num_processes: int) -> Iterator[str]:
+def _strategy_errors(run: ConfigView, num_processes: int) -> Iterator[str]:
     key = "trainer.strategy"
     if run.is_a(key, ShardedStrategy):
         sizes = [run.value(f"{key}.{name}_parallel_size") for name in ("data", "tensor")]
@@ -93,7 +93,7 @@ def _strategy_errors(run: Setup, num_processes: int) -> Iterator[str]:
         yield "trainer.strategy: one process needs none; leave it out, or use trainer=fsdp or trainer=ddp"
 
 
-def _shard_errors(run: Setup) -> Iterator[str]:
+def _shard_errors(run: ConfigView) -> Iterator[str]:
     """What reads or adds whole weights does not go with shards of them."""
     keys = ("parameters", "loss", "sampler.gradient_norm", "estimator", "advantage", "advantage.advantage")
     for key in keys if run.is_a("trainer.strategy", ShardedStrategy) else ():
@@ -103,7 +103,7 @@ def _shard_errors(run: Setup) -> Iterator[str]:
             yield f"{key} = {part.__name__} needs weights that are whole in every process; use trainer=ddp with it"
 
 
-def _group_errors(run: Setup) -> Iterator[str]:
+def _group_errors(run: ConfigView) -> Iterator[str]:
     """An engine in the trainer's process takes over torch's default group, and ends it when it closes."""
     if not run.is_a("trainer.strategy", ShardedStrategy, ReplicatedStrategy):
         return
@@ -115,7 +115,7 @@ def _group_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def _process_errors(run: Setup) -> Iterator[str]:
+def _process_errors(run: ConfigView) -> Iterator[str]:
     """Each of several processes sees a part of an update."""
     for name in run.names("token_masks"):
         mask = run.kind(f"token_masks.{name}")

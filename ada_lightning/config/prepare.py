@@ -11,7 +11,7 @@ from ada_lightning.config.check import part_problems
 from ada_lightning.config.notices import warn_of_settings
 from ada_lightning.config.overrides import overrides_without_effect
 from ada_lightning.config.problems import ConfigError
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 
 COMPONENTS = ("reward.reward", "reward", "data.source", "data", "environment", "rollout", "model", "band")
 UNUSED = (
@@ -29,7 +29,7 @@ def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None
     Raises:
         ConfigError: one or more problems.
     """
-    run = Setup(cfg)
+    run = ConfigView(cfg)
     problems = [
         *overrides_without_effect(overrides, UNUSED, "prepare.py"),
         *part_problems(run, COMPONENTS),
@@ -41,7 +41,7 @@ def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None
     warn_of_settings(run)
 
 
-def size_errors(run: Setup, keys: Sequence[str] = ("num_samples", "prompts_per_file")) -> Iterator[str]:
+def size_errors(run: ConfigView, keys: Sequence[str] = ("num_samples", "prompts_per_file")) -> Iterator[str]:
     """Look at numbers at the top that belong to no constructor."""
     for key in keys:
         value = run.value(key)
@@ -49,7 +49,7 @@ def size_errors(run: Setup, keys: Sequence[str] = ("num_samples", "prompts_per_f
             yield f"{key} must be an integer of at least 1; got {value}"
 
 
-def _band_errors(run: Setup) -> Iterator[str]:
+def _band_errors(run: ConfigView) -> Iterator[str]:
     """Whether anything can be selected, where the band and the number of samples are in order themselves."""
     band = run.part("band")
     if isinstance(band, PassRateBand) and not any(size_errors(run)):

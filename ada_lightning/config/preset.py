@@ -10,12 +10,12 @@ from omegaconf import DictConfig, OmegaConf
 from ada_lightning.config.assembly import make_parts
 from ada_lightning.config.check import RULES, part_problems
 from ada_lightning.config.composition import composed, own_hydra
-from ada_lightning.config.folder import CONFIG_DIR
-from ada_lightning.config.method_rules import PARTS
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.config.overrides import override_errors
 from ada_lightning.config.problems import ConfigError, distinct
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.core.method import Method
+from ada_lightning.methods.recipe import PARTS
 
 UPDATE = ("loss", "parameters", "optimizer")
 YOURS = ("model", "reward", "trainer", "callbacks", "logger")
@@ -79,7 +79,7 @@ def _checked(lines: list[str]) -> DictConfig:
     cfg = OmegaConf.masked_copy(whole, [str(key) for key in whole if key not in (*YOURS, *OF_A_RUN)])
     OmegaConf.set_struct(cfg, False)
     cfg.data.pop("source")
-    run = Setup(cfg)
+    run = ConfigView(cfg)
     problems = part_problems(run, [*PARTS, "loss", "parameters", "rollout"])
     if problems := distinct([*problems, *(message for rule in RULES for message in rule(run))]):
         raise ConfigError(problems)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import InterpolationKeyError, InterpolationToMissingValueError, OmegaConfBaseException
+from ada_lightning.methods.view import MethodView, MissingError, UnresolvedError
 
 ENGINE_ARGUMENTS = ("model_path", "log_file", "max_model_tokens", "eos_token_ids")
 """Arguments of ``rollout.engine`` that every program fills in."""
@@ -24,41 +23,34 @@ class ConfigError(ValueError):
         self.problems = list(problems)
 
 
-def missing_values(cfg: DictConfig) -> dict[str, str]:
+def missing_values(view: MethodView) -> dict[str, str]:
     """Messages about values that nobody gave, by dotted key."""
-    missing = sorted(key for key, value in _written_values(cfg) if value == "???")
+    missing = sorted(key for key, value in _leaves(view.plain, "") if value == "???")
     return {key: f"{key} has no value and needs one; give it on the command line: {key}=<value>" for key in missing}
 
 
-def interpolation_errors(cfg: DictConfig) -> list[str]:
-    """Say which interpolations cannot be resolved, and what to do about each."""
+def interpolation_errors(view: MethodView) -> list[str]:
+    """Say which references cannot be resolved, and what to do about each."""
     return [
         message
-        for key, value in _written_values(cfg)
-        if isinstance(value, str) and "${" in value and (message := _interpolation_error(cfg, key))
+        for key, value in _leaves(view.plain, "")
+        if isinstance(value, str) and "${" in value and (message := _interpolation_error(view, key))
     ]
 
 
-def _interpolation_error(cfg: DictConfig, key: str) -> str:
+def _interpolation_error(view: MethodView, key: str) -> str:
     try:
-        OmegaConf.select(cfg, key)
-    except InterpolationToMissingValueError:
+        view.read(key)
+    except MissingError:
         return ""  # the missing value itself is reported
-    except OmegaConfBaseException as error:
-        reason = str(error).splitlines()[0]
-        if isinstance(error, InterpolationKeyError):
-            reason = f"its value is that of a key which the chosen parts do not have ({reason})"
+    except UnresolvedError as error:
         part = f", or choose another {key.partition('.')[0]}" if "." in key else ""
-        return f"{key}: {reason}; give it one of its own, {key}=<value>{part}"
+        return f"{key}: {error}; give it one of its own, {key}=<value>{part}"
     return ""
 
 
-def _written_values(cfg: DictConfig) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted key, value) of every value as it is written: resolved, one bad reference would hide the others."""
-    return _leaves(OmegaConf.to_container(cfg, resolve=False), "")
-
-
 def _leaves(plain: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Yield (dotted key, value) of every value as it is written: resolved, one bad reference would hide the others."""
     if isinstance(plain, dict):
         for name, value in plain.items():
             yield from _leaves(value, f"{key}.{name}" if key else str(name))

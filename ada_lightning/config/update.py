@@ -1,4 +1,4 @@
-"""Checks across loss, token masks, advantage, gradient norm, parameters and optimiser: what one needs of the others."""
+"""What does not go together in the update: cut responses, streamed gradients, older policies, token masks, LoRA."""
 
 from __future__ import annotations
 
@@ -6,20 +6,207 @@ from collections.abc import Iterator
 
 from torch.optim import Adam, AdamW
 
-from ada_lightning.config.setup import Setup
+from ada_lightning.analysis.statement.staleness import has_trust_region
+from ada_lightning.config.view import ConfigView
+from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Trait
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
+    HistoryBaselineAdvantage,
     PoolMeanAdvantage,
+    RoundedHistoryAdvantage,
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
 from ada_lightning.methods.gradient_norms import EmbedTokensNorm
+from ada_lightning.methods.refill import NoRefill
+from ada_lightning.methods.selection import AllSelection, ThinnedSelection
+from ada_lightning.rollout.engines.weight_transfer import Reload
 from ada_lightning.training.losses import CispoLoss, ClippedPolicyLoss, FlowRlLoss, PolicyLoss, TokenTruncation
 from ada_lightning.training.models.lora import LoraParameters
 from ada_lightning.training.token_masks import JackpotMask, TokenMask
 
 
-def mask_errors(run: Setup) -> Iterator[str]:
+def cutting_errors(run: ConfigView) -> Iterator[str]:
+    """Yield one message per problem; none without such a sampler."""
+    if run.has("sampler", Trait.CUTS_RESPONSES):
+        own = f"sampler: {run.name('sampler')}"
+        yield from _method_errors(run, own)
+        yield from _update_errors(run, own)
+        yield from _length_errors(run, own)
+
+
+def _method_errors(run: ConfigView, own: str) -> Iterator[str]:
+    """What looks at a prompt's group sees a part of it."""
+    if not run.is_a("advantage", HistoryBaselineAdvantage, RoundedHistoryAdvantage):
+        yield (
+            f"{own} leaves long responses out by chance, so that what is left is no sample of the pass rate, and "
+            f"advantage = {run.name('advantage')} takes it for one; use advantage=history_baseline"
+        )
+    if not run.is_a("selection", AllSelection, ThinnedSelection):
+        yield f"{own} weighs the responses that are left, and {run.name('selection')} counts them; use selection=all"
+    if not run.is_a("refill", NoRefill):
+        yield f"{own} leaves groups with fewer responses, and {run.name('refill')} replaces some; use refill=none"
+    curriculum = run.kind("curriculum")
+    if issubclass(curriculum, Curriculum) and curriculum.observe is not Curriculum.observe:
+        yield (
+            f"{own} leaves a part of a group as evidence, and curriculum: {run.name('curriculum')} judges prompts by "
+            "whole groups; use curriculum=learnability, or another that goes by the estimator"
+        )
+
+
+def _update_errors(run: ConfigView, own: str) -> Iterator[str]:
+    """The weights are those of advantages, in a sum that is linear in them."""
+    from ada_lightning.training.losses import ConstantReduction  # loads torch
+    from ada_lightning.training.token_masks import CapoMask
+
+    if not run.is_a("loss.reduction", ConstantReduction):
+        yield (
+            f"{own} makes up for what it cuts in the others' weights, and loss.reduction = "
+            f"{run.name('loss.reduction')} divides by what is left; use loss/reduction=constant"
+        )
+    for name in ("kl_coef", "entropy_coef"):
+        if value := run.number(f"loss.{name}"):
+            yield f"{own}: loss.{name} = {value} would act on what is left alone; use loss.{name}=0"
+    if getattr(run.kind("loss"), "needs_groups_without_signal", None) is True:
+        yield f"{own} weighs advantages, and loss = {run.name('loss')} is not linear in them; use loss=clipped"
+    for name in run.names("token_masks"):
+        if run.is_a(f"token_masks.{name}", CapoMask):
+            yield (
+                f"{own} weighs advantages, and token_masks.{name} leaves out tokens where those are large; leave the "
+                "mask out, or use another sampler"
+            )
+
+
+def _length_errors(run: ConfigView, own: str) -> Iterator[str]:
+    at, limit = run.number("sampler.num_tokens"), run.number("rollout.sampling.max_new_tokens")
+    if at is not None and limit is not None and at >= limit:
+        yield (
+            f"sampler.num_tokens = {at:g} cuts nothing: rollout.sampling.max_new_tokens = {limit:g} ends every "
+            f"response by then; use sampler.num_tokens={limit / 2:.0f} or another sampler"
+        )
+    if run.kind("environment") is not object:
+        yield f"{own} cuts single responses, and an episode has several turns; use environment=none or another sampler"
+
+
+_STREAMED = "rollout.stream_gradients"
+
+
+def streaming_errors(run: ConfigView) -> Iterator[str]:
+    """Yield one message for each part that needs the whole rollout first. Where the engine lives, the service says."""
+    if run.value(_STREAMED) is True:
+        for reason, way_out in (*_of_the_method(run), *_of_the_update(run)):
+            yield f"{_STREAMED}: {reason}; use {_STREAMED}=false or {way_out}"
+
+
+def _of_the_method(run: ConfigView) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong and the way out."""
+    advantage, sampler, refill = run.kind("advantage"), run.kind("sampler"), run.part("refill")
+    if issubclass(advantage, Advantage):
+        if advantage.assign is not Advantage.assign:
+            yield f"{advantage.__name__} compares the groups of a whole rollout", "advantage=exact, or grpo"
+        elif advantage.connect is not Advantage.connect:
+            yield (
+                f"{advantage.__name__} asks the policy about responses, which would be done twice",
+                "another advantage",
+            )
+    if run.has("selection", Trait.COMPARES_POOLS):
+        yield f"{run.name('selection')} compares all pools of a step", "selection=balanced, or another"
+    if isinstance(refill, Refill) and refill.is_on:
+        yield "which groups of a step that is filled up train is known at its end", "refill=none"
+    if issubclass(sampler, Sampler) and sampler.connect is not Sampler.connect:
+        yield f"{sampler.__name__} reads the policy while it computes gradients", "another sampler"
+
+
+def _of_the_update(run: ConfigView) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong and the way out."""
+    updates = {name: run.number(f"data.{name}") for name in ("num_minibatches", "epochs_per_rollout")}
+    if any(number not in (None, 1) for number in updates.values()):
+        chosen = " ".join(f"data.{name}={number}" for name, number in updates.items())
+        yield (
+            f"prompts are computed in the order in which they end, and {chosen} has several updates with a rollout, of "
+            "chosen prompts each",
+            "data.num_minibatches=1 data.epochs_per_rollout=1",
+        )
+    loss = run.kind("loss")
+    if issubclass(loss, PolicyLoss) and not loss.is_scaled_by_reduction:
+        yield f"{loss.__name__} does not say that it may be divided afterwards (is_scaled_by_reduction)", "another loss"
+    for key in (f"token_masks.{name}" for name in run.names("token_masks")):
+        mask = run.kind(key)
+        if issubclass(mask, TokenMask) and mask.begin_update is not TokenMask.begin_update:
+            yield f"{key} looks at an update whose denominators are known at its end", f"leave {key} out"
+    if level := run.number("rollout.engine.sleep_level"):
+        yield (
+            f"the engine samples while gradients are computed, and rollout.engine.sleep_level = {level} is for memory "
+            "that they use in turns",
+            "rollout.engine.sleep_level=0",
+        )
+    processes = (run.number("trainer.devices") or 1) * (run.number("trainer.num_nodes") or 1)
+    if processes > 1:
+        yield (
+            f"one training process computes what is complete, and trainer.devices x trainer.num_nodes = {processes}",
+            "trainer.devices=1 trainer.num_nodes=1",
+        )
+
+
+_STALENESS = "rollout.max_staleness"
+
+
+def staleness_errors(run: ConfigView) -> Iterator[str]:
+    """Yield one message per problem; none without a lag. Parts that cannot be made are reported by themselves."""
+    k = run.number(_STALENESS)
+    if not k:
+        return
+    own = f"{_STALENESS} = {k}"
+    yield from _place_errors(run, own)
+    refill, sampler = run.part("refill"), run.kind("sampler")
+    if isinstance(refill, Refill) and refill.is_on:
+        yield (
+            f"{own}: a step that is filled up decides where the prompts of the next one begin, and that one is "
+            f"prepared before it is sampled; use refill=none or {_STALENESS}=0"
+        )
+    if issubclass(sampler, Sampler) and sampler.connect is not Sampler.connect:
+        yield (
+            f"{own}: {sampler.__name__} reads the policy between its stages, and the one it would read is not the one "
+            f"that samples; use another sampler or {_STALENESS}=0"
+        )
+    loss, updates = run.part("loss"), [run.number(f"data.{name}") for name in ("num_minibatches", "epochs_per_rollout")]
+    num_updates = int(updates[0] or 1) * int(updates[1] or 1)
+    if isinstance(loss, PolicyLoss) and not has_trust_region(loss, num_updates=num_updates):
+        yield (
+            f"{own}: nothing bounds how far the policy moves from the one that sampled: with one update per rollout "
+            f"every ratio of {type(loss).__name__} is 1, and a cap alone bounds one side; use loss.anchor=behaviour "
+            "loss.importance_cap=0 with a loss that clips, or loss/importance=sequence_rejection "
+            "loss.importance.floor=0.5, or loss=divergence_tv"
+        )
+
+
+def _place_errors(run: ConfigView, own: str) -> Iterator[str]:
+    """One process trains, holds the older policies, and gives an engine the one whose turn it is."""
+    transfer = run.kind("rollout.engine.weight_transfer")
+    if transfer is not object and not issubclass(transfer, Reload):
+        yield (
+            f"{own} keeps older weights in memory of the CPU, and rollout.engine.weight_transfer: {transfer.__name__} "
+            f"reads those of the trainer's GPU; use rollout/weight_transfer=reload, or {_STALENESS}=0"
+        )
+    if run.value("rollout.seed_requests") is False:
+        yield (
+            f"{own}: a step that is drawn again after a stop must be the same, which takes a seed for every response; "
+            "use rollout.seed_requests=true"
+        )
+    processes = (run.number("trainer.devices") or 1) * (run.number("trainer.num_nodes") or 1)
+    if processes > 1:
+        yield (
+            f"{own} keeps older weights in one training process, and trainer.devices x trainer.num_nodes = "
+            f"{processes}; use trainer.devices=1 trainer.num_nodes=1, or {_STALENESS}=0"
+        )
+    if level := run.number("rollout.engine.sleep_level"):
+        yield (
+            f"{own} loads an older policy at every step, and rollout.engine.sleep_level = {level} gives the memory of "
+            f"weights back in between; use rollout.engine.sleep_level=0"
+        )
+
+
+def mask_errors(run: ConfigView) -> Iterator[str]:
     """Try each token mask, then what it needs of loss, parameters and optimiser."""
     for key in (f"token_masks.{name}" for name in run.names("token_masks")):
         if found := run.errors(key):
@@ -56,7 +243,7 @@ def _without_token_weight(loss: PolicyLoss) -> str:
     return ""
 
 
-def gradient_norm_errors(run: Setup) -> Iterator[str]:
+def gradient_norm_errors(run: ConfigView) -> Iterator[str]:
     """A norm over parameters that are frozen is none."""
     if run.is_a("sampler.gradient_norm", EmbedTokensNorm) and run.is_a("parameters", LoraParameters):
         yield (
@@ -65,7 +252,7 @@ def gradient_norm_errors(run: Setup) -> Iterator[str]:
         )
 
 
-def target_errors(run: Setup) -> Iterator[str]:
+def target_errors(run: ConfigView) -> Iterator[str]:
     """FlowRL takes the advantage for a reward; one that carries weights of its own is none."""
     advantage = run.part("advantage")
     is_weighted = isinstance(advantage, ExactAdvantage | StratifiedAdvantage | WeightedLeaveOneOutAdvantage)

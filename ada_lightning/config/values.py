@@ -9,22 +9,20 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
-from ada_lightning.config.keys import locate
 from ada_lightning.config.problems import origin
+from ada_lightning.core.options import locate
+from ada_lightning.methods.view import MethodView, UnresolvedError
 
 KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "bool": ((bool,), "true or false"),
     "int": ((int,), "a whole number"),
     "float": ((int, float), "a number"),
-    "list": ((ListConfig,), "a list, [a,b]"),
-    "dict": ((DictConfig,), "keys with values, {a: 1}"),
+    "list": ((Sequence,), "a list, [a,b]"),
+    "dict": ((Mapping,), "keys with values, {a: 1}"),
 }
 """Annotations that are looked at: types of the values that each takes, and what to write for it."""
 SAME_KIND = {"tuple": "list", "Sequence": "list", "Mapping": "dict"} | {name: name for name in KINDS}
@@ -49,7 +47,7 @@ MAX_SEED = 2**32 - 1
 """What NumPy's generator takes, and so ``seed_everything``."""
 
 
-def value_errors(cfg: DictConfig) -> dict[str, str]:
+def value_errors(view: MethodView) -> dict[str, str]:
     """Look at every value, and compare those beside a ``_target_`` with the annotation of their parameter.
 
     Only annotations made of ``bool``, ``int``, ``float``, ``None``, literals, lists and mappings are judged; a union
@@ -59,14 +57,13 @@ def value_errors(cfg: DictConfig) -> dict[str, str]:
         Message by dotted key. A value that several keys refer to has one message, which names where it was written,
         under each of them.
     """
-    plain: Any = OmegaConf.to_container(cfg, resolve=False)
     found = {}
-    for key, name, annotation, is_ours in _values("", plain, AT_TOP, is_ours=True):
+    for key, name, annotation, is_ours in _values("", view.plain, AT_TOP, is_ours=True):
         try:
-            value = OmegaConf.select(cfg, key, throw_on_missing=True)
-        except OmegaConfBaseException:  # nobody gave it, or it refers to nothing: both are reported by themselves
+            value = view.read(key)
+        except UnresolvedError:  # nobody gave it, or it refers to nothing: both are reported by themselves
             continue
-        typed = origin(plain, key)
+        typed = origin(view.plain, key)
         message = "" if key in CHECKED_ELSEWHERE else kind_message(typed, value, annotation)
         if message := message or _number_message(typed, name, value, is_ours=is_ours):
             found[key] = message
@@ -89,7 +86,7 @@ def kind_message(key: str, value: Any, annotation: str) -> str:
     wanted = [words for name, (_, words) in KINDS.items() if name in members.kinds]
     if "float" in members.kinds and "int" in members.kinds:
         wanted.remove(KINDS["int"][1])
-    is_part = isinstance(value, DictConfig) and "_target_" in value
+    is_part = isinstance(value, Mapping) and "_target_" in value
     if not wanted or is_part or members.take(value):
         return ""
     constants = [_spelt(value) if value is None else repr(value) for value in members.constants]
@@ -110,7 +107,7 @@ class _Members:
 
     def take(self, value: Any) -> bool:
         """Whether a value is one of them. A truth value is no number."""
-        return any(type(value) in KINDS[name][0] for name in self.kinds) or any(
+        return any(_is_kind(value, name) for name in self.kinds) or any(
             type(value) is type(constant) and value == constant for constant in self.constants
         )
 
@@ -143,6 +140,12 @@ class _Members:
         for each in inner:
             self.add(each)
         return self
+
+
+def _is_kind(value: Any, name: str) -> bool:
+    if name in ("list", "dict"):
+        return isinstance(value, KINDS[name][0]) and not isinstance(value, str)
+    return type(value) in KINDS[name][0]
 
 
 def _number_message(key: str, name: str, value: Any, *, is_ours: bool) -> str:
@@ -206,4 +209,4 @@ def _described(value: Any) -> str:
         return "a truth value"
     if isinstance(value, int | float):
         return f"the number {value}"
-    return "a list" if isinstance(value, ListConfig) else "a group of keys"
+    return "a group of keys" if isinstance(value, Mapping) else "a list"

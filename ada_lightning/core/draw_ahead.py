@@ -5,9 +5,8 @@ from __future__ import annotations
 import heapq
 
 from ada_lightning.core.protocols import Sampler
-from ada_lightning.core.result import RolloutStats
 from ada_lightning.core.schedule import Continuous
-from ada_lightning.core.step_records import PromptRun, StepSettings
+from ada_lightning.core.step_records import PromptRun, RolloutStats, StepSettings
 
 _CERTAINLY_NOT = 1e-9
 """A chance below it is a certainty that came through floating-point sums."""

@@ -89,6 +89,7 @@ class Method:
         pools: Sequence[ResponsePool],
         metrics: Mapping[str, float],
         *,
+        curriculum: Curriculum | None = None,
         timed: Callable[[str], Any] = lambda phase: nullcontext(),
     ) -> None:
         """Let all that learns do so from a step, when its last update is done and not before.
@@ -96,14 +97,15 @@ class Method:
         Args:
             pools: of the step, with whatever became of them; the order of its prompts.
             metrics: figures of the step.
+            curriculum: that chose the step's prompts; the method's own unless given.
             timed: a context for what takes time, by its name.
         """
         pools = [pool for pool in pools if pool.num_drawn]
         with timed("estimate"):
             self.estimator.update(pools)
         self.sampler.learn(pools)
-        if self.curriculum is not None:
-            self.curriculum.observe(pools)
+        if (chose := curriculum or self.curriculum) is not None:
+            chose.observe(pools)
         self.selection.learn(metrics)
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,12 +1,18 @@
-"""The order in which a run's prompts come, however many of them a step takes."""
+"""The order in which a run's prompts come, however many a step takes, and the prompts of a step that may grow."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
-from ada_lightning.core.records import Prompt
+from ada_lightning.core.protocols import PassRateEstimator
+from ada_lightning.core.records import Belief, Prompt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 _MOST_EMPTY_STRETCHES = 10_000
 """In a row, of a curriculum that filters. One that lets 1 prompt of 100 pass is that unlucky never."""
@@ -26,6 +32,26 @@ class QueuePosition:
     def is_plain(self) -> bool:
         """Whether it follows from the step alone."""
         return self.next_stretch == self.step and not self.waiting
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return it as primitives, prompts by their ids."""
+        prompt_ids = [prompt.prompt_id for prompt in self.waiting]
+        return {"step": self.step, "prompt_ids": prompt_ids, "next_stretch": self.next_stretch}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], *, prompts: Sequence[Prompt]) -> Self:
+        """Restore :meth:`to_plain`, with all training prompts.
+
+        Raises:
+            ValueError: a prompt is not among them.
+        """
+        by_id = {prompt.prompt_id: prompt for prompt in prompts}
+        if missing := [prompt_id for prompt_id in plain["prompt_ids"] if prompt_id not in by_id]:
+            raise ValueError(
+                f"step {plain['step']} of this run has {len(missing)} prompts that are not among the training prompts "
+                f"({missing[0]}, for one); continue with the data of the run or start a new one"
+            )
+        return cls(plain["step"], plain["next_stretch"], tuple(by_id[prompt_id] for prompt_id in plain["prompt_ids"]))
 
 
 @dataclass(slots=True)
@@ -107,3 +133,43 @@ class PromptQueue:
         self._next_stretch = position.next_stretch
         self._ids = set()
         self._put_off = {}
+
+
+class StepPrompts:
+    """Draws a step's prompts in their order, each with the belief of before the step.
+
+    An estimator learns from the prompts last predicted, so it is asked about the whole step whenever it grows; what
+    the policy makes of a prompt is computed once.
+
+    Args:
+        first: the step's first so many prompts; fewer where there are no others.
+        estimator: what pass rate to expect.
+        represent: the policy's representation of prompts. Shape ``(P, H)``.
+    """
+
+    def __init__(
+        self,
+        first: Callable[[int], Sequence[Prompt]],
+        estimator: PassRateEstimator,
+        represent: Callable[[Sequence[Prompt]], Tensor],
+    ) -> None:
+        self._first = first
+        self._estimator = estimator
+        self._represent_anew = represent
+        self._rows: dict[str, Tensor] = {}
+
+    def draw(self, num_drawn: int, num_more: int) -> list[tuple[Prompt, Belief]]:
+        """Return the prompts behind the first ``num_drawn``, at most ``num_more``; the same whenever asked."""
+        prompts = list(self._first(num_drawn + num_more))
+        if len(prompts) <= num_drawn:
+            return []
+        beliefs = self._estimator.predict(prompts, self._represent)
+        return list(zip(prompts, beliefs, strict=True))[num_drawn:]
+
+    def _represent(self, prompts: Sequence[Prompt]) -> Tensor:
+        import torch
+
+        new = list({prompt.prompt_id: prompt for prompt in prompts if prompt.prompt_id not in self._rows}.values())
+        if new:
+            self._rows |= zip([prompt.prompt_id for prompt in new], self._represent_anew(new), strict=True)
+        return torch.stack([self._rows[prompt.prompt_id] for prompt in prompts])

@@ -75,16 +75,31 @@ class SamplingSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
-    """What an engine returns for one finished request, before grading."""
+class Request:
+    """One response that a step asks for, or the next turn of an episode."""
 
-    request_id: str
-    response_ids: tuple[int, ...]
-    """Sampled token ids, the end-of-sequence token included where the model produced it."""
-    sampling_logprobs: tuple[float, ...]
-    """Log-probability, in nats, of each sampled token under the distribution it was drawn from."""
-    is_truncated: bool
-    """Cut by the length limit instead of ended by the model."""
+    slot: int
+    """Position of the prompt in the step."""
+    prompt: Prompt
+    sample_index: int
+    """Position in the launch order of its prompt, from 0."""
+    seed: int | None
+    is_ahead: bool
+    """Drawn before it is known to be wanted: an engine that is full should let others go first."""
+    attempt: int = 0
+    """Times that something of this prompt was dropped before: the same sample asked for again is another request."""
+    step: int = 0
+    """Number of the step that asks."""
+    max_new_tokens: int | None = None
+    """Where to cut it and ask no grader (:meth:`~ada_lightning.core.protocols.Sampler.cut`); None: at the run's own
+    limit. Nothing but tokens is lost on one that was not cut: it is left out all the same."""
+    continued_ids: tuple[int, ...] = ()
+    """Of a later turn of an episode: all that followed the prompt so far."""
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Token ids that the engine continues."""
+        return (*self.prompt.prompt_ids, *self.continued_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +118,59 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a reward may return instead of a bare number."""
+    """What a reward says of a response, and what became of grading it. A reward may return it, or a bare number."""
 
-    reward: float
+    reward: float | None
+    """Of a reward function a finite number. 0 where grading failed by the response's own making; None where it failed
+    otherwise: no evidence either way."""
     answer: str | None = None
     """The answer found in the response, normalised so that equal answers are equal texts, for majority votes. None
     where there is none."""
     components: Mapping[str, float] = field(default_factory=dict)
     """Parts the reward is made of, by name, before their weights; each is logged."""
+    failure: str = ""
+    """Why grading failed, see :mod:`ada_lightning.rewards.failures`; empty when graded. A reward that cannot grade
+    raises instead."""
+    detail: str = field(default="", compare=False, repr=False)
+    """What a person wants to read of a failure, such as the end of a traceback."""
+    is_cached: bool = field(default=False, compare=False, repr=False)
+    """Whether it is the verdict on an equal response before."""
 
 
 @dataclass(frozen=True, slots=True)
-class Grade:
-    """What became of grading one response."""
+class Outcome:
+    """What became of a request: an engine gives its tokens, the tokenizer their text, a grader the verdict."""
 
-    reward: float | None
-    """0 where grading failed by the response's own making; None where it failed otherwise: no evidence either way."""
-    failure: str = ""
-    """Why grading failed, see :mod:`ada_lightning.rewards.failures`; empty when graded."""
-    answer: str | None = None
-    """As in :class:`Verdict`."""
-    components: Mapping[str, float] = field(default_factory=dict)
-    """As in :class:`Verdict`."""
-    is_cached: bool = field(default=False, compare=False)
-    """Whether it is the grade of an equal response before."""
-    detail: str = field(default="", compare=False)
-    """What a person wants to read of a failure, such as the end of a traceback."""
+    text: str
+    """Of an episode, that of its last turn. Empty until the tokens are decoded."""
+    response_ids: tuple[int, ...]
+    """Sampled token ids, the end-of-sequence token included where the model produced it."""
+    sampling_logprobs: tuple[float, ...]
+    """Log-probability, in nats, of each sampled token under the distribution it was drawn from."""
+    is_truncated: bool
+    """Cut by the length limit instead of ended by the model; of an episode, ended by a limit."""
+    grade: Verdict = field(default_factory=lambda: Verdict(reward=0.0))
+    """0 where no grader is asked (:meth:`~ada_lightning.core.step_records.StepSettings.asks_grader`), and until one
+    has answered."""
+    episode: Episode | None = None
+    """As in :class:`Response`."""
+    request_id: str = ""
+    """What the engine was asked by."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the model drew."""
+        return len(self.response_ids) if self.episode is None else self.episode.num_sampled
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """Of an episode; none of a single response."""
+        return () if self.episode is None else self.episode.turns
+
+    @property
+    def completion(self) -> Completion:
+        """What a reward sees of it."""
+        return Completion(self.text, "length" if self.is_truncated else "stop", self.num_tokens, self.turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,20 +244,6 @@ class Belief:
     def seen_rate(self) -> float:
         """Share of positives among the responses seen, 0 and 1 included; the mean where none was."""
         return self.num_seen_positive / self.num_seen if self.num_seen else self.mean
-
-
-@dataclass(frozen=True, slots=True)
-class RefillProgress:
-    """How far a step is that is filled up with groups that have a signal."""
-
-    num_wanted: int
-    """Groups with a signal that the step is to have."""
-    num_signal: int
-    """Complete groups that have one."""
-    num_open: int
-    """Groups that are not complete."""
-    num_drawn: int
-    """Prompts drawn for the step, open ones and those too long for the engine included."""
 
 
 @dataclass(slots=True)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.options import option
 
 _RESERVE = 4
 """At half of the allowed waste a chance of 1/16 still suffices, at nine tenths of it 2/3."""
 
 
+@option("rollout/schedule", "continuous", fill_to=None)
 @dataclass(frozen=True, slots=True)
 class Continuous:
-    """A prompt goes on as soon as its last block is decided, and where slots of the engine stay empty, sooner.
+    """A prompt goes on as soon as its last block is decided; blocks are drawn ahead while slots would stay empty.
 
     A hopeless prompt needs ``n_max / samples_per_round`` blocks one after another, and at the end of a step only such
     prompts are left, so an engine that decodes a hundred sequences about as fast as twenty runs mostly empty. Blocks
@@ -65,6 +67,7 @@ class Continuous:
         return max(self.min_chance + (1.0 - self.min_chance) * fullness, by_waste**_RESERVE)
 
 
+@option("rollout/schedule", "barrier")
 @dataclass(frozen=True, slots=True)
 class Barrier:
     """No prompt starts a block before every prompt's block is graded, in the order of the prompts: rounds.

@@ -1,6 +1,6 @@
 """One step of sampling as a state machine: what to draw next, what counts, what is kept. It does no I/O of its own.
 
-Whoever drives it generates and grades, in whatever order things finish::
+Whoever drives it (``rollout/driver.py``, with an engine) generates and grades, in whatever order things finish::
 
     while not step.is_complete:
         for request in step.ask(num_free, num_slots): ...    # generate and grade
@@ -22,11 +22,18 @@ from dataclasses import replace
 
 from ada_lightning.core.budget import StepBudget
 from ada_lightning.core.draw_ahead import DrawAhead
-from ada_lightning.core.protocols import Sampler, Selection
-from ada_lightning.core.records import Belief, Prompt, RefillProgress, Response, ResponseGroup, ResponsePool
-from ada_lightning.core.result import RolloutResult, RolloutStats
+from ada_lightning.core.protocols import RefillProgress, Sampler, Selection
+from ada_lightning.core.records import (
+    Belief,
+    Outcome,
+    Prompt,
+    Request,
+    Response,
+    ResponseGroup,
+    ResponsePool,
+)
 from ada_lightning.core.schedule import Barrier
-from ada_lightning.core.step_records import Outcome, PromptRun, Request, StepSettings
+from ada_lightning.core.step_records import PromptRun, RolloutResult, RolloutStats, StepSettings
 from ada_lightning.core.top_up import Division, TopUp
 
 

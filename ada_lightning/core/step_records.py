@@ -1,15 +1,17 @@
-"""What passes between a step and whoever drives it."""
+"""What a step is told once, what it notes of each prompt, and what a rollout and an evaluation hand on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ada_lightning.core.checks import refuse, unmet
-from ada_lightning.core.episode import Episode, Turn
-from ada_lightning.core.records import Grade, Prompt, ResponsePool
+from ada_lightning.core.records import Outcome, ResponseGroup, ResponsePool
 from ada_lightning.core.schedule import Continuous, Schedule
+
+if TYPE_CHECKING:
+    from ada_lightning.core.top_up import Division
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,11 @@ class StepSettings:
     def __post_init__(self) -> None:
         """Check the choices."""
         truncated, failure = self.truncated, self.grader_failure
+        is_number = isinstance(self.positive_threshold, int | float)
         is_known = truncated in ("grade", "zero", "exclude", "mask")
         refuse(
             *unmet(
+                (is_number, "rollout.positive_threshold must be a number", repr(self.positive_threshold)),
                 (is_known, "rollout.truncated must be grade, zero, exclude or mask", repr(truncated)),
                 (failure in ("exclude", "as_zero"), "rollout.grader_failure must be exclude or as_zero", repr(failure)),
             )
@@ -78,51 +82,6 @@ class StepSettings:
         return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) >> 1
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One response (or episode of several turns) that a step asks for."""
-
-    slot: int
-    """Position of the prompt in the step."""
-    prompt: Prompt
-    sample_index: int
-    """Position in the launch order of its prompt, from 0."""
-    seed: int | None
-    is_ahead: bool
-    """Drawn before it is known to be wanted: an engine that is full should let others go first."""
-    attempt: int = 0
-    """Times that something of this prompt was dropped before: the same sample asked for again is another request."""
-    step: int = 0
-    """Number of the step that asks."""
-    max_new_tokens: int | None = None
-    """Where to cut it and ask no grader (:meth:`~ada_lightning.core.protocols.Sampler.cut`); None: at the run's own
-    limit. Nothing but tokens is lost on one that was not cut: it is left out all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a request. A step looks at ``grade``, ``is_truncated``, whether there is text, and how much."""
-
-    text: str
-    response_ids: tuple[int, ...]
-    sampling_logprobs: tuple[float, ...]
-    is_truncated: bool
-    grade: Grade = field(default_factory=lambda: Grade(reward=0.0))
-    """That of a response which no grader was asked about, see :meth:`StepSettings.asks_grader`, is 0."""
-    episode: Episode | None = None
-    """As in :class:`~ada_lightning.core.records.Response`."""
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens that the model drew."""
-        return len(self.response_ids) if self.episode is None else self.episode.num_sampled
-
-    @property
-    def turns(self) -> tuple[Turn, ...]:
-        """Of an episode; none of a single response."""
-        return () if self.episode is None else self.episode.turns
-
-
 @dataclass(slots=True, eq=False)
 class PromptRun:
     """One prompt on its way through a step."""
@@ -151,3 +110,78 @@ class PromptRun:
         num_positive = self.pool.num_positive + sum(verdicts)
         num_negative = self.pool.num_negative + len(verdicts) - sum(verdicts)
         return num_positive, num_negative, num_launched - self.pool.num_drawn - len(rewards)
+
+
+@dataclass(slots=True)
+class RolloutStats:
+    """Counts of one step, as it goes on. All are sums, so that they add up over steps and ranks."""
+
+    num_prompts: int = 0
+    num_drawn: int = 0
+    """Committed responses, excluded ones included."""
+    num_failed: int = 0
+    """Responses whose grader failed."""
+    num_failed_excluded: int = 0
+    """Those of them that are no evidence; the others count as 0."""
+    num_truncated: int = 0
+    num_limited: int = 0
+    """Responses that a sampler would cut where they get long: no evidence, whether they did or not."""
+    num_cut: int = 0
+    """Those of them that it cut: drawn, not graded, left out."""
+    num_empty: int = 0
+    num_skipped_prompts: int = 0
+    """Prompts too long for the engine."""
+    generated_tokens: int = 0
+    """Response tokens of committed responses."""
+    wasted_tokens: int = 0
+    """Response tokens of responses that were generated and not committed."""
+    num_cache_hits: int = 0
+    """Committed responses with the grade of an equal one before."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """Failed grades by reason."""
+    failure_details: dict[str, str] = field(default_factory=dict)
+    """What the first one of each reason says."""
+    seconds: float = 0.0
+    """Wall-clock seconds of whoever drove the step, weight sync excluded."""
+
+    def note_failure(self, reason: str, detail: str, *, is_excluded: bool) -> None:
+        """Count a response whose grader failed."""
+        self.num_failed += 1
+        self.num_failed_excluded += is_excluded
+        self.failures[reason] = self.failures.get(reason, 0) + 1
+        self.failure_details.setdefault(reason, detail)
+
+    @property
+    def drawn_tokens(self) -> int:
+        """All response tokens that the engine generated: what a rollout costs, whatever came of it."""
+        return self.generated_tokens + self.wasted_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutResult:
+    """One rollout step: a group for each prompt of the step, in the step's order.
+
+    Where a step is filled up, those that were filtered or not needed (``is_surplus``) keep nothing.
+    """
+
+    step: int
+    """Rollout step, from 0."""
+    policy_version: int
+    groups: tuple[ResponseGroup, ...]
+    stats: RolloutStats
+    division: Division | None = None
+    """What became of the groups of a step that was filled up."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResult:
+    """Held-out evaluation of one policy version."""
+
+    policy_version: int
+    step: int
+    """Rollout steps finished before it; 0 is the untrained policy."""
+    groups: tuple[ResponseGroup, ...]
+    metrics: dict[str, float]
+    """For example ``eval/avg_at_4``."""
+    is_final: bool
+    """Whether no training follows."""

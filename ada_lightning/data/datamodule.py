@@ -1,46 +1,41 @@
-"""Streams on-policy batches: each rollout is collected when its first optimiser step asks for it, not earlier."""
+"""Prompts of a run, and the stream of its on-policy batches: a rollout begins when its first update asks for it.
+
+The rollouts themselves are those of ``rollout/loop.py``, whose :meth:`~ada_lightning.rollout.loop.Loop.updates` is
+streamed here; what an update does with a batch says ``training/policy.py``.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-
-from lightning.pytorch import LightningDataModule
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.core.protocols import Curriculum, PromptSource, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup
-from ada_lightning.data.encoder import PromptEncoder, RefusedPromptError
-from ada_lightning.data.fingerprint import Fingerprint
+from ada_lightning.data.encoded_prompts import EncodedPrompts, OnlyPrompts
 from ada_lightning.data.formats import PromptFormat
-from ada_lightning.data.layouts import TEMPLATE_ARGUMENTS
 from ada_lightning.data.old_logprobs import OldLogprobs
-from ada_lightning.data.only import OnlyPrompts
-from ada_lightning.data.prompts import place_of
-from ada_lightning.data.report import DataReport
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
-from ada_lightning.parallel.ranks import Ranks
-from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.packing import pack_for_replicas, pack_groups
-from ada_lightning.training.streamed import StreamedGradients
 
-Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
-"""``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy, or with an older one on
-prompts that were chosen earlier; none are given then."""
-ScoreOld = Callable[[TrainingBatch], TrainingBatch]
-"""Fills ``old_logprobs_K`` with the current policy's log-probabilities."""
 _UPDATES = ("num_minibatches", "epochs_per_rollout")
 """What the number of updates with a rollout is made of, and the place of an update in it."""
-_SIZES = ("prompts_per_step", "max_prompt_tokens", "num_steps", *_UPDATES, "max_tokens_per_microbatch")
 
 
-class RolloutDataModule(LightningDataModule):
+class Rollouts(Protocol):
+    """What fills the stream: the :class:`~ada_lightning.rollout.loop.Loop` of the run."""
+
+    def updates(self, num_done: int) -> Iterator[TrainingBatch]:
+        """Yield the batches of the run, behind the first ``num_done`` updates."""
+        ...
+
+
+class RolloutDataModule(EncodedPrompts):
     """Draws prompts, asks the connected callback to roll them out, and packs what comes back.
 
     Args:
@@ -58,8 +53,9 @@ class RolloutDataModule(LightningDataModule):
         curriculum: which prompts a step trains on; None is
             :class:`~ada_lightning.methods.curriculum.UniformCurriculum`.
         format: how chat turns become tokens; None chooses by the tokenizer.
-        only: train on the prompts of this file alone (:class:`~ada_lightning.data.only.OnlyPrompts`): a folder of
-            ``prepare.py``, or a parquet file with prompt ids; None trains on all. Held-out prompts stay as they are.
+        only: train on the prompts of this file alone (:class:`~ada_lightning.data.encoded_prompts.OnlyPrompts`): a
+            folder of ``prepare.py``, or a parquet file with prompt ids; None trains on all. Held-out prompts stay as
+            they are.
 
     Raises:
         ValueError: a size below 1, more minibatches than prompts in a step, or a file of prompts that cannot be used;
@@ -69,15 +65,11 @@ class RolloutDataModule(LightningDataModule):
     num_updates_done = 0
     """Optimiser steps of earlier sessions and this one."""
     # Until :meth:`connect` is called, and before the first step is chosen:
-    _collect: Collect | None = None
-    _score_old: ScoreOld | None = None
+    _rollouts: Rollouts | None = None
     _recall: Recall | None = None
-    _keep_groups_without_signal = False
     _max_staleness = 0
-    streamed: StreamedGradients | None = None
-    """What computes gradients while a rollout goes on, if anything does."""
+    _is_leader = True
     _queue: PromptQueue | None = None
-    _fingerprint: Fingerprint | None = None
     _old_logprobs: OldLogprobs | None = None
     """Of the step under way, where a resume draws the same rollout again."""
 
@@ -98,152 +90,69 @@ class RolloutDataModule(LightningDataModule):
         format: PromptFormat | None = None,
         only: str | None = None,
     ) -> None:
-        super().__init__()
-        self.prompts_per_step = prompts_per_step
-        self.max_prompt_tokens = max_prompt_tokens
-        self.num_steps = num_steps
-        self.num_minibatches = num_minibatches
-        self.epochs_per_rollout = epochs_per_rollout
-        self.max_tokens_per_microbatch = max_tokens_per_microbatch
-        sizes = {name: getattr(self, name) for name in _SIZES}
+        sizes = {
+            "prompts_per_step": prompts_per_step,
+            "max_prompt_tokens": max_prompt_tokens,
+            "num_steps": num_steps,
+            "num_minibatches": num_minibatches,
+            "epochs_per_rollout": epochs_per_rollout,
+            "max_tokens_per_microbatch": max_tokens_per_microbatch,
+        }
         errors = [f"data.{name} must be at least 1; got {value}" for name, value in sizes.items() if value < 1]
         if num_minibatches > prompts_per_step:
             errors.append(
                 f"data.num_minibatches = {num_minibatches} exceeds data.prompts_per_step = {prompts_per_step}: "
                 f"a minibatch holds whole prompts; use data.num_minibatches={prompts_per_step} or fewer"
             )
+        chosen = None
         try:
-            self.only = None if only is None else OnlyPrompts(only)
+            chosen = None if only is None else OnlyPrompts(only)
         except ValueError as error:
             errors.append(str(error))
         refuse(*errors)
-        self.source = source
+        super().__init__(source=source, max_prompt_tokens=max_prompt_tokens, format=format, only=chosen)
+        self.prompts_per_step = prompts_per_step
+        self.num_steps = num_steps
+        self.num_minibatches = num_minibatches
+        self.epochs_per_rollout = epochs_per_rollout
+        self.max_tokens_per_microbatch = max_tokens_per_microbatch
         self.seed = seed
         self.share_prompts = share_prompts
         self.skip_groups_without_signal = skip_groups_without_signal
         self.curriculum: Curriculum = curriculum or UniformCurriculum()
-        self.format = format
-        self.report = DataReport()
-        """What became of the prompts on their way here; complete once :meth:`encode_prompts` ran."""
-        self.train_prompts: list[Prompt] = []
-        """Those of one epoch: a source that mixes may repeat some."""
-        self.heldout_prompts: list[Prompt] = []
-        self.when_complete: Callable[[], object] = lambda: None
-        """Called, in every process, where a resumed run has no update left: Lightning then starts no training. What
-        this module and the policy know has been restored by then, under any strategy."""
-        self._ranks = Ranks()
+        self._when_complete: Callable[[], object] = lambda: None
 
     @property
     def updates_per_rollout(self) -> int:
         """Optimiser steps made of one rollout."""
         return self.num_minibatches * self.epochs_per_rollout
 
-    def check(self) -> None:
-        """Compare ``only`` with the training prompts. No model is needed for it.
-
-        Raises:
-            ValueError: it has none of them.
-        """
-        if self.only:
-            self.only.check(self.source.train_prompts())
-
-    def encode_prompts(self, tokenizer: Any) -> None:
-        """Tokenise both splits; needed before training, evaluation or preview.
-
-        Raises:
-            ValueError: no training prompt is left.
-        """
-        encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens, prompt_format=self.format)
-        self.report = DataReport(getattr(self.source, "reports", ()), notes=getattr(self.source, "notes", ()))
-        listed = self.source.train_prompts()
-        if self.only:
-            num_all, listed = len(listed), self.only.keep(listed)
-            note = f"data.only = {self.only.path} leaves {len(listed)} of {num_all} prompts to train on"
-            self.report.notes.append(note)
-        both = (("train", listed), ("heldout", self.source.heldout_prompts()))
-        for name, count in encoder.unread_arguments([prompt for _, prompts in both for prompt in prompts]).items():
-            self.report.notes.append(
-                f"{count} prompts set {name!r} in {TEMPLATE_ARGUMENTS}, and the chat template does not read it"
-            )
-        for split, prompts in both:
-            try:
-                encoded = encoder.encode(prompts)
-            except RefusedPromptError as error:
-                raise ValueError(f"{place_of(self.source, error.prompt.prompt_id)}: {error.reason}") from error
-            kept = {prompt.prompt_id for prompt in encoded}
-            too_long = [prompt for prompt in prompts if prompt.prompt_id not in kept]
-            limit = f"more than data.max_prompt_tokens = {self.max_prompt_tokens}"
-            self.report.drop(split, "too long", [(prompt, limit) for prompt in too_long])
-            self._set_prompts(split, encoded)
-
-    def read(self, tokenizer: Any, grader: RewardPool) -> None:
-        """Encode the prompts and leave out those that cannot be graded, whose workers may be running afterwards.
-
-        Raises:
-            ValueError: no training prompt is left.
-        """
-        self.encode_prompts(tokenizer)
-        train = ungradable_prompts(grader, self.train_prompts, "training")
-        self.drop_prompts(train | ungradable_prompts(grader, self.heldout_prompts, "held-out"))
-
-    def drop_prompts(self, reasons: Mapping[str, str]) -> None:
-        """Leave prompts out of both splits and enter them in the report, by reasons for prompt ids.
-
-        Ids that this run does not have are passed over.
-
-        Raises:
-            ValueError: no training prompt would be left.
-        """
-        for split, prompts in (("train", self.train_prompts), ("heldout", self.heldout_prompts)):
-            distinct = list({prompt.prompt_id: prompt for prompt in prompts}.values())
-            dropped = {prompt.prompt_id: prompt for prompt in distinct if prompt.prompt_id in reasons}
-            if not dropped:
-                continue
-            if split == "train" and len(dropped) == len(distinct):
-                first = next(iter(dropped))
-                raise ValueError(
-                    f"none of the {len(distinct)} training prompts has an answer that the reward can use; the first, "
-                    f"{first}: {reasons[first]}"
-                )
-            self.report.drop(split, "unusable answer", [(prompt, reasons[key]) for key, prompt in dropped.items()])
-            self._set_prompts(split, [prompt for prompt in distinct if prompt.prompt_id not in dropped])
-
-    def _set_prompts(self, split: str, prompts: Sequence[Prompt]) -> None:
-        """Keep the usable prompts of a split: those to train on as often as the source shows them in an epoch."""
-        self._fingerprint = None
-        self.report.keep(split, prompts)
-        if split == "heldout":
-            self.heldout_prompts = list(prompts)
-        else:
-            repeat = getattr(self.source, "epoch", list)
-            self.train_prompts = repeat(prompts)
-            self.report.epoch(self.train_prompts)
-
     def connect(
         self,
+        rollouts: Rollouts,
         *,
-        collect: Collect,
-        score_old: ScoreOld,
-        keep_groups_without_signal: bool,
         recall: Recall | None = None,
-        ranks: Ranks | None = None,
-        share_spent: Callable[[], float] = lambda: 0.0,
         max_staleness: int = 0,
+        is_leader: bool = True,
+        when_complete: Callable[[], object] = lambda: None,
     ) -> None:
-        """Wire in what only a running trainer can provide. Called from a callback's ``setup``.
+        """Take what only a running trainer can provide. Called from a callback's ``setup``.
 
-        ``recall`` is None where the estimator keeps nothing by prompt; ``ranks`` is None where there is one process.
-        ``share_spent`` says how much of a budget that may end the run before its last step is spent, in [0, 1].
-        ``max_staleness`` is by how many steps the policy that samples lags behind: steps are then prepared, and their
-        prompts asked for, so many steps ahead of their turn.
+        Args:
+            rollouts: fill the stream.
+            recall: what the estimator remembers of prompts; None where it keeps nothing by prompt.
+            max_staleness: by how many steps the policy that samples lags behind. Steps are then prepared, and their
+                prompts asked for, so many steps ahead of their turn.
+            is_leader: whether this process has the prompts.
+            when_complete: called, in every process, where a resumed run has no update left: Lightning then starts no
+                training. What this module and the policy know has been restored by then, under any strategy.
         """
-        self._ranks = ranks or Ranks()
-        self._share_spent = share_spent
-        self._collect = collect
-        self._score_old = score_old
-        self._recall = recall
-        self._keep_groups_without_signal = keep_groups_without_signal
-        self._max_staleness = max_staleness
+        self._rollouts, self._recall = rollouts, recall
+        self._max_staleness, self._is_leader, self._when_complete = max_staleness, is_leader, when_complete
+
+    def note_updates_done(self, num_done: int) -> None:
+        """Say how many optimiser steps the run has made: there it continues after a checkpoint."""
+        self.num_updates_done = num_done
 
     def train_dataloader(self) -> RolloutStream:
         """Return the stream.
@@ -253,7 +162,7 @@ class RolloutDataModule(LightningDataModule):
         """
         stream = RolloutStream(self)
         if len(stream) == 0:
-            self.when_complete()
+            self._when_complete()
         return stream
 
     def step_prompts(self, step: int) -> list[Prompt]:
@@ -311,81 +220,67 @@ class RolloutDataModule(LightningDataModule):
             recall=self._recall or _remember_nothing,
         )
 
-    def rollout_batches(self, step: int) -> list[TrainingBatch]:
-        """Collect one rollout step now and cut it into optimiser steps: those of this process's replica.
+    def pack(
+        self,
+        groups: Sequence[ResponseGroup],
+        *,
+        step: int,
+        policy_version: int,
+        num_replicas: int = 1,
+        keep_all: bool = False,
+        computed: Sequence[ResponseGroup] = (),
+    ) -> list[list[TrainingBatch]]:
+        """Cut a rollout into minibatches, a list for each replica, and pack each into microbatches.
 
-        Further epochs train on the same minibatches in the same order, as verl's ``ppo_epochs`` and TRL's
-        ``num_iterations`` do, measured against the log-probabilities from before the first of them.
-
-        Only the leading process has prompts and rolls them out; the others get their batches from it.
-
-        Raises:
-            RuntimeError: no callback called :meth:`connect`.
+        Args:
+            groups: what trains of the step, with advantages.
+            step: part of the seed that deals prompts to minibatches.
+            policy_version: that sampled them.
+            num_replicas: parts that each minibatch is cut into.
+            keep_all: whether the update needs groups without a signal, too.
+            computed: groups whose gradients are there already; they are only counted.
         """
-        if self._collect is None or self._score_old is None:
-            raise RuntimeError("no rollout is connected: add callbacks.adaptive_sampling to the trainer's callbacks")
-        batches = self._ranks.scatter(self._ranks.lead(lambda: self._packed_rollout(step)))
-        if self.updates_per_rollout == 1:
-            return batches  # on-policy: the current log-probabilities are the old ones
-        scored = [replace(self._score_old(batch), has_old_logprobs=True) for batch in batches]
-        if self._max_staleness:  # the same rollout again after a resume: its old policy is not the one of now
-            scored = self._with_old_of_before(step, scored)
-            self._old_logprobs = OldLogprobs.of(step, scored)
-        return [replace(batch, update_index=index) for index, batch in enumerate(scored * self.epochs_per_rollout)]
-
-    def _with_old_of_before(self, step: int, batches: list[TrainingBatch]) -> list[TrainingBatch]:
-        known = self._old_logprobs
-        if known is None or known.step != step:
-            return batches
-        filled, num_others = zip(*map(known.put_into, batches), strict=True)
-        if num_new := sum(num_others):
-            warnings.warn(
-                f"{num_new} responses of step {step} differ from those that were drawn before the run was stopped; "
-                "their ratios begin at the policy of now. reproducible=true repeats responses bit by bit",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        return list(filled)
-
-    def _packed_rollout(self, step: int) -> list[list[TrainingBatch]]:
-        assert self._collect is not None
-        share_done = max(step / self.num_steps, self._share_spent())
-        groups, policy_version = self._collect(step, [] if self._max_staleness else self.step_prompts(step))
-        streamed = self.streamed.take(groups) if self.streamed is not None else None
-        computed = {id(group.pool) for group in streamed.groups} if streamed is not None else set()
-        replicas = pack_for_replicas(
+        pools = {id(group.pool) for group in computed}
+        return pack_for_replicas(
             groups,
-            num_replicas=self._ranks.num_replicas,
+            num_replicas=num_replicas,
             num_minibatches=self.num_minibatches,
             policy_version=policy_version,
             shuffle_seed=self.seed * 1_000_003 + step,
-            is_computed=lambda group: id(group.pool) in computed,
-            **self._packing,
+            is_computed=lambda group: id(group.pool) in pools,
+            **self._packing(keep_all),
         )
-        return [
-            [replace(batch, share_done=share_done, lag=self.lag(step), streamed=streamed) for batch in batches]
-            for batches in replicas
-        ]
 
-    def lag(self, step: int) -> int | None:
-        """Return by how many updates the policy that samples a step is older than the one that trains on it.
-
-        None where the engine samples from the current one in every step.
-        """
-        return min(step, self._max_staleness) * self.updates_per_rollout if self._max_staleness else None
-
-    def pack_part(self, groups: Sequence[ResponseGroup]) -> TrainingBatch:
+    def pack_part(self, groups: Sequence[ResponseGroup], *, keep_all: bool) -> TrainingBatch:
         """Pack a part of a rollout that goes on, in one batch with the counts of that part."""
-        (batch,) = pack_groups(groups, num_minibatches=1, policy_version=0, shuffle_seed=0, **self._packing)
+        (batch,) = pack_groups(groups, num_minibatches=1, policy_version=0, shuffle_seed=0, **self._packing(keep_all))
         return batch
 
-    @property
-    def _packing(self) -> dict[str, Any]:
+    def _packing(self, keep_all: bool) -> dict[str, Any]:
         return {
             "max_tokens_per_microbatch": self.max_tokens_per_microbatch,
-            "keep_groups_without_signal": self._keep_groups_without_signal or not self.skip_groups_without_signal,
+            "keep_groups_without_signal": keep_all or not self.skip_groups_without_signal,
             "share_prompts": self.share_prompts,
         }
+
+    def with_old_of_before(self, step: int, batches: list[TrainingBatch]) -> list[TrainingBatch]:
+        """Keep the old log-probabilities of a step for a resume; after one, put those of before it into the batches.
+
+        For a rollout that a resume draws again from an older policy: the one that scored it first is gone.
+        """
+        known = self._old_logprobs
+        if known is not None and known.step == step:
+            filled, num_others = zip(*map(known.put_into, batches), strict=True)
+            batches = list(filled)
+            if num_new := sum(num_others):
+                warnings.warn(
+                    f"{num_new} responses of step {step} differ from those that were drawn before the run was stopped; "
+                    "their ratios begin at the policy of now. reproducible=true repeats responses bit by bit",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        self._old_logprobs = OldLogprobs.of(step, batches)
+        return batches
 
     def state_dict(self) -> dict[str, Any]:
         """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.
@@ -401,22 +296,13 @@ class RolloutDataModule(LightningDataModule):
             state["prompts"] = self._prompts_now.as_dict()
         position = self._position()
         if position is not None and not position.is_plain:
-            state["chosen"] = {
-                "step": position.step,
-                "prompt_ids": [prompt.prompt_id for prompt in position.waiting],
-                "next_stretch": position.next_stretch,
-            }
+            state["chosen"] = position.to_plain()
         if self.curriculum.learns:
             state["curriculum"] = named_state(self.curriculum)
         step, update = divmod(self.num_updates_done, self.updates_per_rollout)
         if update and self._old_logprobs is not None and self._old_logprobs.step == step:
             state["old_logprobs"] = self._old_logprobs.state_dict()
         return state
-
-    @property
-    def _prompts_now(self) -> Fingerprint:
-        self._fingerprint = self._fingerprint or Fingerprint.of(self.train_prompts, self.heldout_prompts)
-        return self._fingerprint
 
     @property
     def _next_choice(self) -> int:
@@ -470,17 +356,9 @@ class RolloutDataModule(LightningDataModule):
     def _restored(self, chosen: Mapping[str, Any] | None) -> PromptQueue | None:
         """Return where the step begins whose prompts are asked for first, if its number alone does not say it."""
         step = self._next_choice
-        if not self._ranks.is_leader or chosen is None or chosen["step"] != step:
+        if not self._is_leader or chosen is None or chosen["step"] != step:
             return None
-        by_id = {prompt.prompt_id: prompt for prompt in self.train_prompts}
-        missing = [prompt_id for prompt_id in chosen["prompt_ids"] if prompt_id not in by_id]
-        if missing:
-            raise ValueError(
-                f"step {step} of this run has {len(missing)} prompts that are not among the training prompts "
-                f"({missing[0]}, for one); continue with the data of the run or start a new one"
-            )
-        waiting = tuple(by_id[prompt_id] for prompt_id in chosen["prompt_ids"])
-        return self._queue_from(QueuePosition(step, chosen["next_stretch"], waiting))
+        return self._queue_from(QueuePosition.from_plain(chosen, prompts=self.train_prompts))
 
 
 def _remember_nothing(prompts: Sequence[Prompt]) -> list[Belief]:
@@ -501,13 +379,10 @@ class RolloutStream:
     def __iter__(self) -> Iterator[TrainingBatch]:
         """Continue after the last finished optimiser step.
 
-        A run interrupted between two updates with a rollout draws the rest of that rollout anew, from the policy it
-        has then; where an older policy samples, it is the same rollout again, and goes on where it was.
+        Raises:
+            RuntimeError: no callback called :meth:`RolloutDataModule.connect`.
         """
         data = self.datamodule
-        first_step, first_update = divmod(data.num_updates_done, data.updates_per_rollout)
-        for step in range(first_step, data.num_steps):
-            left = data.rollout_batches(step)[first_update:]
-            since = first_update if left and left[0].lag is not None else 0
-            yield from (replace(batch, updates_since_rollout=index) for index, batch in enumerate(left, start=since))
-            first_update = 0
+        if data._rollouts is None:
+            raise RuntimeError("no rollout is connected: add callbacks.adaptive_sampling to the trainer's callbacks")
+        return data._rollouts.updates(data.num_updates_done)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from ada_lightning.core.options import option
 from ada_lightning.data.columns import as_json_like
 
 TokenIds = tuple[int, ...]
@@ -37,13 +38,16 @@ class PromptFormat(Protocol):
         ...
 
 
+@option("data/format", "chat", arguments={})
 class ChatFormat:
-    """The tokenizer's chat template, with the header that opens the assistant's turn.
+    """A chat template, the tokenizer's own or a file's, with the header that opens the assistant's turn.
+
+    For a thinking model that is not to think: ``data/format=chat +data.format.arguments.enable_thinking=false``.
 
     Args:
         template_file: a Jinja template in place of the tokenizer's own; None keeps that. The tokenizer takes it over,
             so that checkpoints of the run are served with it.
-        arguments: what the template is given besides the messages, such as ``{"enable_thinking": False}``.
+        arguments: what the template is given besides the messages; one that it does not read is refused.
 
     Raises:
         ValueError: the file cannot be read, or an argument that is not the user's to set.
@@ -103,6 +107,7 @@ class ChatFormat:
         return _single_bos(tokenizer, encoding["input_ids"] if isinstance(encoding, Mapping) else encoding)
 
 
+@option("data/format", "plain")
 class PlainFormat:
     """The contents of the turns, joined, without roles, with the tokenizer's own special tokens: for base models.
 
@@ -128,10 +133,12 @@ class PlainFormat:
         return _single_bos(tokenizer, encoding["input_ids"])
 
 
+@option("data/format", "auto")
 class AutomaticFormat:
-    """:class:`ChatFormat` where the tokenizer has a chat template; :class:`PlainFormat` where it has none.
+    """The tokenizer's chat template where it has one, else the contents of the turns without roles, with a warning.
 
-    The latter is warned about: a chat model whose tokenizer lost its template looks the same as a base model.
+    That is :class:`ChatFormat` or :class:`PlainFormat`. A chat model whose tokenizer lost its template looks the same
+    as a base model.
     """
 
     def __init__(self) -> None:

@@ -6,8 +6,7 @@ import glob
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from ada_lightning.data.files import SUFFIXES, kind_of_file, read_file
-from ada_lightning.data.hub import read_dataset
+from ada_lightning.data.hub import SUFFIXES, kind_of_file, read_dataset, read_file
 from ada_lightning.data.text_files import Row
 
 

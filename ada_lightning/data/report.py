@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.core.kinds import kind_of
+from ada_lightning.core.checks import kind_of
 from ada_lightning.core.records import Prompt
 
 _MAX_EXAMPLES = 5

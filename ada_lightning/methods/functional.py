@@ -23,6 +23,16 @@ def kept_rewards(group: ResponseGroup) -> Values:
     return np.array([kept.response.reward for kept in group.kept], dtype=np.float64)
 
 
+def common_mean(values: Values) -> float:
+    """Mean; where all values are equal exactly that value, whatever float rounding makes of their sum.
+
+    Example:
+        >>> common_mean(np.array([1.0, 0.0])), common_mean(np.array([0.1] * 3))
+        (0.5, 0.1)
+    """
+    return float(values.mean() if np.ptp(values) else values[0])
+
+
 def centered(values: Values) -> Values:
     """Subtract the mean; exactly 0 where all are equal.
 
@@ -30,7 +40,7 @@ def centered(values: Values) -> Values:
         >>> centered(np.array([1.0, 0.0])).tolist(), centered(np.array([0.1] * 3)).tolist()
         ([0.5, -0.5], [0.0, 0.0, 0.0])
     """
-    return values - values.mean() if np.ptp(values) else np.zeros_like(values)
+    return values - common_mean(values)
 
 
 def unbiased_std(values: Sequence[float] | Values) -> float:
@@ -41,11 +51,6 @@ def unbiased_std(values: Sequence[float] | Values) -> float:
         0.5774
     """
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-
-
-def standardized(rewards: Values, *, normalize_std: bool) -> Values:
-    """Subtract the mean; divide by the unbiased standard deviation plus 1e-6, if asked."""
-    return centered(rewards) / (unbiased_std(rewards) + 1e-6 if normalize_std else 1.0)
 
 
 def class_contrast(group: ResponseGroup, coefficient: float | Values) -> Values:
@@ -86,17 +91,17 @@ def at_pool_end(pool: ResponsePool, table: Callable[[StoppingRule], Values]) -> 
     return float(table(pool.rule)[pool.num_positive, pool.num_negative])
 
 
-def history_advantages(rewards: Sequence[float], belief: Belief) -> list[float]:
-    """Return ``r - (k m + sum of the other rewards) / (k + n - 1)`` of each of n rewards.
+def expected_by_history(rewards: Values, belief: Belief) -> Values:
+    """Return ``(k m + sum of the other rewards) / (k + n - 1)`` for each of n rewards.
 
     m is the mean of the belief about the pass rate before the step, ``k = alpha + beta`` its strength.
 
     Example:
-        >>> history_advantages([1.0, 0.0], Belief(alpha=2.0, beta=1.0))
-        [0.5, -0.75]
+        >>> expected_by_history(np.array([1.0, 0.0]), Belief(alpha=2.0, beta=1.0)).tolist()
+        [0.5, 0.75]
     """
-    total, strength = sum(rewards), belief.alpha + belief.beta
-    return [reward - (belief.alpha + total - reward) / (strength + len(rewards) - 1) for reward in rewards]
+    others = belief.alpha + sum(rewards.tolist()) - rewards
+    return others / (belief.alpha + belief.beta + len(rewards) - 1)
 
 
 def whitened(values: Sequence[float], weights: Sequence[float], *, epsilon: float) -> list[float]:

@@ -7,7 +7,7 @@ from typing import Any
 from omegaconf import DictConfig, open_dict
 
 from ada_lightning.parallel.environment import Launch, launch
-from ada_lightning.run.bfloat16 import has_fast_bfloat16
+from ada_lightning.run.machine import has_fast_bfloat16
 
 AUTO = "auto"
 _SHARDED = "ada_lightning.parallel.strategies.ShardedStrategy"

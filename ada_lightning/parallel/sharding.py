@@ -1,24 +1,97 @@
-"""Loads a causal language model in shards (FSDP2), optionally with layers cut across processes (tensor parallel)."""
+"""Loads a causal language model in shards (FSDP2), optionally with layers cut across processes (tensor parallel).
+
+Layers of Llama-like models are cut: Llama, Mistral, Qwen2, Qwen3.
+
+Attention heads and the inner width of the MLP are divided; embeddings, norms and the output embedding are whole on
+every process. The plan is Megatron's (arXiv:1909.08053, section 3): into a block by columns, out of it by rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import MethodType
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from safetensors import safe_open
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
-from torch.distributed.tensor.parallel import parallelize_module
+from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 from torch.utils._pytree import tree_map
 
-from ada_lightning.parallel.checkpoint_reader import CheckpointReader
 from ada_lightning.parallel.gradients import local
-from ada_lightning.parallel.tensor_parallel import check_divisible, layer_plan, partial_gradients
+
+
+class CheckpointReader:
+    """Reads single tensors from ``model.safetensors`` of a folder, or the files of its index."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        index = folder / "model.safetensors.index.json"
+        if index.exists():
+            self._file_of: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        else:
+            with safe_open(folder / "model.safetensors", framework="pt") as file:
+                self._file_of = dict.fromkeys(file.keys(), "model.safetensors")
+
+    def has(self, names: Collection[str]) -> bool:
+        """Whether every one of these is in the checkpoint under this very name."""
+        return all(name in self._file_of for name in names)
+
+    def read(self, name: str) -> Tensor:
+        """Return a tensor in float32, on the CPU."""
+        with safe_open(self._folder / self._file_of[name], framework="pt") as file:
+            tensor: Tensor = file.get_tensor(name)
+        return tensor.to(torch.float32)
+
+
+_INTO = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj")
+_OUT_OF = ("self_attn.o_proj", "mlp.down_proj")
+_PER_HEAD = ("self_attn.q_norm", "self_attn.k_norm")
+"""Modules whose weights are whole, but which see only this process's heads."""
+_KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+_WAY_OUT = "use trainer.strategy.tensor_parallel_size=1 (sharding alone divides the memory, too)"
+
+
+def layer_plan() -> dict[str, ParallelStyle]:
+    """Return how each projection of a layer is divided."""
+    plan: dict[str, ParallelStyle] = {name: ColwiseParallel() for name in _INTO}
+    return plan | {name: RowwiseParallel() for name in _OUT_OF}
+
+
+def partial_gradients(model: Any) -> Iterator[nn.Parameter]:
+    """Yield the parameters whose gradient is, on each process, that of its own heads only."""
+    for name, parameter in model.named_parameters():
+        if any(f".{part}." in name for part in _PER_HEAD):
+            yield parameter
+
+
+def check_divisible(model: Any, layer: nn.Module, num_parts: int) -> None:
+    """Check that the layers are such as the plan knows and can be cut evenly.
+
+    Raises:
+        ValueError: they are not.
+    """
+    config = model.config
+    present = {name for name, _ in layer.named_modules()}
+    missing = [name for name in (*_INTO, *_OUT_OF) if name not in present]
+    if config.model_type not in _KNOWN or missing:
+        raise ValueError(
+            f"trainer.strategy.tensor_parallel_size = {num_parts} works for {', '.join(sorted(_KNOWN))}; this model is "
+            f"{config.model_type}; {_WAY_OUT}"
+        )
+    for name in ("num_attention_heads", "num_key_value_heads", "intermediate_size"):
+        if getattr(config, name) % num_parts:
+            raise ValueError(
+                f"trainer.strategy.tensor_parallel_size = {num_parts} does not divide the model's {name} = "
+                f"{getattr(config, name)}; {_WAY_OUT}"
+            )
+
 
 T = TypeVar("T")
 DATA, TENSOR = "data_parallel", "tensor_parallel"

@@ -64,10 +64,9 @@ class ShardedStrategy(ModelParallelStrategy):
         super().setup_environment()
         _never_requeue(self)
         policy: Any = self.lightning_module
-        policy.sharding = Sharding(self.device_mesh, low_precision=self.precision_plugin.precision == "bf16-mixed")
-        policy.ranks = ProcessRanks(
-            replica=self.device_mesh[DATA].get_local_rank(), num_replicas=self.device_mesh[DATA].size()
-        )
+        sharding = Sharding(self.device_mesh, low_precision=self.precision_plugin.precision == "bf16-mixed")
+        mesh = self.device_mesh[DATA]
+        policy.spread(ProcessRanks(replica=mesh.get_local_rank(), num_replicas=mesh.size()), sharding)
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
         """Nothing: the weights stand in the checkpoint's Hugging Face folder."""
@@ -120,7 +119,7 @@ class ReplicatedStrategy(DDPStrategy):
         super().setup_environment()
         _never_requeue(self)
         policy: Any = self.lightning_module
-        policy.ranks = ProcessRanks(replica=self.global_rank, num_replicas=self.world_size)
+        policy.spread(ProcessRanks(replica=self.global_rank, num_replicas=self.world_size))
 
     def configure_ddp(self) -> None:
         """Leave the policy as it is."""

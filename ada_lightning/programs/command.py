@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from ada_lightning.run.invocation import start_of
 from ada_lightning.run.resume import SESSION_OPTIONS
 from ada_lightning.run.run_dir import RunDir
+from ada_lightning.run.terminal import start_of
 
 
 def is_sweep() -> bool:

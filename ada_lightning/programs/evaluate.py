@@ -21,12 +21,12 @@ from ada_lightning.core.records import Prompt
 from ada_lightning.data.encoder import PromptEncoder, RefusedPromptError
 from ada_lightning.data.formats import warn_of_other_end
 from ada_lightning.data.prompts import place_of
-from ada_lightning.rewards.references import ungradable_prompts
+from ada_lightning.rewards.hints import ungradable_prompts
 from ada_lightning.rollout.fixed_weights import check_room
-from ada_lightning.run.atomic import write_text
 from ada_lightning.run.credentials import take_from_config
+from ada_lightning.run.files import write_text
 from ada_lightning.run.run_dir import make_private
-from ada_lightning.run.stop_signals import StopSignals
+from ada_lightning.run.stopping import StopSignals
 from ada_lightning.run.terminal import quiet_libraries
 
 NOT_COMPARED = ("checkpoint", "eval", "sampling", "positive_threshold", "grader_failure")

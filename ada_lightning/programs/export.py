@@ -7,10 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ada_lightning.analysis.export.folder import check_output, write_folder
-from ada_lightning.analysis.export.hub import PushError, check_destination, push_folder
+from ada_lightning.analysis.export.folder import PushError, check_destination, check_output, push_folder, write_folder
 from ada_lightning.analysis.export.source import find_source
-from ada_lightning.run.invocation import start_of
+from ada_lightning.run.terminal import start_of
 
 EXAMPLES = """
 examples:

@@ -12,15 +12,14 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.analysis.offline import ResponseStore, SamplingJob
-from ada_lightning.analysis.offline.outcome import OutcomeRule
+from ada_lightning.analysis.offline.preparation import OutcomeRule
 from ada_lightning.analysis.offline.preparation import prepare as select
 from ada_lightning.config.assembly import assemble, read_data
 from ada_lightning.data.formats import warn_of_other_end
 from ada_lightning.rewards.hints import start_lines
-from ada_lightning.run.invocation import start_of
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.stop_signals import StopSignals
-from ada_lightning.run.terminal import quiet_libraries
+from ada_lightning.run.stopping import StopSignals
+from ada_lightning.run.terminal import quiet_libraries, start_of
 
 OWN_KEYS = ("run_name", "run_dir", "num_samples", "prompts_per_file", "band", "data.only", "num_steps")
 NUM_HELDOUT = "data.source.num_heldout"

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ada_lightning.analysis.report.find import find_runs
 from ada_lightning.analysis.report.method import group_runs
 from ada_lightning.analysis.report.page import Report, figure_text, make_report, write_report
-from ada_lightning.analysis.report.run import load_run
-from ada_lightning.run.invocation import start_of
+from ada_lightning.analysis.report.run import find_runs, load_run
+from ada_lightning.run.terminal import start_of
 
 EXAMPLES = """
 examples:

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ada_lightning.config.choices import register_choices
-from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.parallel.environment import end_with
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.run.cores import SPIN_COUNT, num_cores
 from ada_lightning.run.credentials import take_from_start
-from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
+from ada_lightning.run.machine import SPIN_COUNT, num_cores
+from ada_lightning.run.stopping import RunStoppedError, SamplingStoppedError
 
 # torch reads the number of threads once, at import; where it is not set, vLLM cuts the whole process, training
 # included, to one.
@@ -45,7 +45,8 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     Returns:
         The command line for Hydra, without passwords of tracking stores.
     """
-    from ada_lightning.config.overrides import override_errors
+    from ada_lightning.config.overrides import folders_of_ones_own, override_errors
+    from ada_lightning.methods.catalog import add_own
     from ada_lightning.run.scratch import use_own_scratch
     from ada_lightning.run.terminal import plain_warnings
 
@@ -55,6 +56,11 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
         arguments = expand(take_from_start(argv))
     except ValueError as error:
         sys.exit(f"error: {error}")
+    for folder in folders_of_ones_own(arguments):
+        try:
+            add_own(folder)
+        except (ImportError, LookupError, TypeError, ValueError) as error:
+            sys.exit(f"error: --config-dir {folder}: {error}")
     if errors := override_errors(arguments, CONFIG_DIR, program):
         end_with("\n".join(f"error: {error}" for error in errors))
     return arguments

@@ -1,31 +1,42 @@
-"""One training job from its composed configuration to its end: refused, trained, or stopped with a way on."""
+"""One training job from its composed configuration to its end: refused, trained, or stopped; and the jobs of a sweep.
+
+Read next: ``programs/training_run.py``, which makes every part of a run and fits.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.config.overrides import sweep_jobs
+from ada_lightning.methods.catalog import experiments
 from ada_lightning.parallel.environment import end_with, is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
-from ada_lightning.programs.command import how_to_continue, is_sweep
+from ada_lightning.programs.command import how_to_continue, is_sweep, without_session
 from ada_lightning.programs.start import CONFIG_DIR
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.files import allow_open_files
 from ada_lightning.run.resume import changed_settings, check_method, experiment_option
-from ada_lightning.run.run_dir import RunCompleteError, RunDir
-from ada_lightning.run.run_stopped import RunStoppedError
-from ada_lightning.run.sweep import JobError
+from ada_lightning.run.run_dir import RunCompleteError, RunDir, make_private, name_problem
+from ada_lightning.run.stopping import RunStoppedError
+from ada_lightning.run.sweep import JobError, Sweep
 
 if TYPE_CHECKING:
     from ada_lightning.programs.training_run import Run
 
+SWEEP = Sweep()
+
 
 def run_job(cfg: DictConfig) -> float | None:
-    """Train, and end the process with one of :mod:`ada_lightning.run.exit_codes` where that fails."""
+    """Train, and end the process with one of :mod:`ada_lightning.run.stopping` where that fails."""
     try:
         return train(cfg)
     except RunCompleteError as error:
@@ -99,7 +110,7 @@ def changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
         return []
     new = yaml.safe_load(OmegaConf.to_yaml(cfg, resolve=True))
     if not cfg.allow_other_method:
-        options = experiment_option(stored, CONFIG_DIR) or f"those in {run_dir.path / 'config.yaml'}"
+        options = experiment_option(stored, experiments(CONFIG_DIR)) or f"those in {run_dir.path / 'config.yaml'}"
         command = run_dir.stored_command() or f"{options} ..."
         check_method(stored, new, way_back=f"{command} {how_to_continue(run_dir)}")
     changed = [f"  {key}: {old} -> {now}" for key, (old, now) in changed_settings(stored, new).items()]
@@ -144,3 +155,44 @@ def _fit(run: Run) -> float | None:
         if not (run.run_dir.path / "config.yaml").exists():
             run.write_settings()
         raise JobError(f"stopped: {text}") from error
+
+
+def run_sweep_job(cfg: DictConfig) -> float | None:
+    """Train one job in a folder of its own inside the sweep's, with the sweep as its MLflow parent.
+
+    Returns:
+        Its last held-out avg@k.
+
+    Raises:
+        SweepJobError: the job failed; the sweep goes on.
+    """
+    job = HydraConfig.get()
+    sweep = Path(job.sweep.dir)
+    cfg.run_dir = job.runtime.output_dir
+    cfg.run_name = f"{sweep.name}/{job.job.num}"
+    make_private(sweep, beside=("multirun.yaml", Path(cfg.run_dir).name))
+    name_sweep(cfg.logger, sweep.name)
+    SWEEP.way_on = f"{without_session(sys.argv[1:])} {how_to_continue(RunDir(cfg.run_dir))}"
+    return SWEEP.run(partial(train, cfg), f"{cfg.run_name} ({' '.join(job.overrides.task)})")
+
+
+def name_sweep(loggers: DictConfig, sweep: str) -> None:
+    """Tell the trackers of a job which sweep it belongs to, each by the option that it has for that."""
+    for tool, option in (("mlflow", "parent"), ("wandb", "group"), ("trackio", "group")):
+        if tool in loggers:
+            loggers[tool][option] = sweep
+
+
+def foresee_refusals(argv: Sequence[str]) -> None:
+    """Say which jobs of a sweep will be refused, before the first of them, which may take hours."""
+    jobs = sweep_jobs(argv, CONFIG_DIR, "train")
+    SWEEP.num_planned = len(jobs)
+    for number, (overrides, cfg) in enumerate(jobs):
+        if problem := name_problem(str(cfg.run_name)):
+            sys.exit(f"error: {problem}")  # Hydra makes the folder of the sweep by itself
+        try:
+            check(cfg, is_sweep=True)
+        except ValueError as error:
+            print(f"job {number} will be refused ({' '.join(overrides)}): {error}", file=sys.stderr, flush=True)
+        except ImportError:
+            return  # each job explains a broken installation

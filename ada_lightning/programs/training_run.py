@@ -1,4 +1,7 @@
-"""Every part of a training job, made from the configuration and wired."""
+"""Every part of a training job, made from the configuration and handed to Lightning's trainer.
+
+Read next: ``callbacks/adaptive_sampling.py``, Lightning's side of the loop, and ``rollout/loop.py``, what a step is.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from lightning.pytorch import Trainer, seed_everything
 from lightning.pytorch.callbacks import LambdaCallback
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.callbacks.checkpoint import InterruptGuard
 from ada_lightning.callbacks.cost_preview import PreviewDone
 from ada_lightning.callbacks.environment import check_same_environment
 from ada_lightning.callbacks.evaluation import Evaluation
-from ada_lightning.callbacks.interrupt_guard import InterruptGuard
 from ada_lightning.config.assembly import ServedModel, make_parts, read_data, read_model
 from ada_lightning.config.check import COMPLETED
 from ada_lightning.core.method import Method
@@ -27,10 +30,10 @@ from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.programs.command import how_to_continue, own_command
 from ada_lightning.rewards.hints import start_lines
 from ada_lightning.run.determinism import make_deterministic
-from ada_lightning.run.exit_codes import REQUEUE
-from ada_lightning.run.malloc import keep_freed_memory
+from ada_lightning.run.machine import keep_freed_memory
 from ada_lightning.run.resume import check_same_shape
 from ada_lightning.run.run_dir import RunDir
+from ada_lightning.run.stopping import REQUEUE
 from ada_lightning.run.terminal import quiet_libraries
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Reward
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.combined import CombinedReward
 
 
+@option("reward", "by_task", below="reward", defaults=["_pool"], rewards={})
 class TaskReward(CombinedReward):
-    """Grades a response with the reward of its prompt's ``task``.
+    """One reward for each task, which is the source's name with ``data=mixture``.
+
+    Name each as ``+reward.reward.rewards.sums={_target_: ada_lightning.rewards.exact_match.ExactMatchReward,
+    extraction: {_target_: ada_lightning.rewards.extraction.LastNumber}}``.
 
     The task is the source's name in a mixture (:class:`~ada_lightning.data.mixture.MixtureSource`), and what the data
     set says (``data.source.task_column``, verl's ``data_source``) or ``data.source.task`` elsewhere.

@@ -7,7 +7,7 @@ from typing import Any
 
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Reward
-from ada_lightning.core.records import Completion, Prompt
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.verdict_cache import judged_part
 
 
@@ -17,6 +17,19 @@ def with_parts(reward: Any) -> Iterator[Any]:
     if isinstance(reward, CombinedReward):
         for part in reward.parts.values():
             yield from with_parts(part)
+
+
+def verdict_of(reward: Reward, prompt: Prompt, completion: Completion) -> tuple[float, Verdict]:
+    """Ask a reward, and return its number with the verdict that holds it.
+
+    Raises:
+        ValueError: its verdict has no number, or says that grading failed.
+    """
+    result = reward(prompt, completion)
+    verdict = result if isinstance(result, Verdict) else Verdict(result)
+    if verdict.reward is None or verdict.failure:
+        raise ValueError(f"{type(reward).__name__} returned {verdict}: a reward raises where it cannot grade")
+    return verdict.reward, verdict
 
 
 class CombinedReward:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
+from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.extraction import MINUS_SIGNS, stating
-from ada_lightning.rewards.whole_solution import way_out
+from ada_lightning.rewards.extraction import MINUS_SIGNS, LastNumber, stating, way_out
 
 _DECIMAL = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _RATIO = re.compile(r"([-+]?[0-9]{1,200})\s*/\s*([0-9]{1,200})")
@@ -67,9 +67,11 @@ def canonical(text: str) -> str:
     return text if number is None or (number.denominator == 1 and "/" in text) else str(number)
 
 
+@option("reward", "exact_match", below="reward", defaults=["_pool"], extraction=use(LastNumber))
 class ExactMatchReward:
-    """1.0 where the extracted answer equals ``reference["answer"]``, else 0.0.
+    """Equality with the answer of the data set, as numbers or as text.
 
+    1.0 where the extracted answer equals ``reference["answer"]``, else 0.0.
     Both sides are normalised (:func:`normalise`). Where both are numbers (:func:`parse_number`) they compare as
     numbers, exactly: ``12`` = ``12.0``, ``3/4`` = ``6/8``; but a division such as ``24/2`` is no answer to 12.
     Otherwise they compare as text. The verdict's answer is what was compared (:func:`canonical`).

@@ -1,4 +1,4 @@
-r"""How a final answer is found in a response. Small picklable callables: text in, answer or None out.
+"""How a final answer is found in a response. Small picklable callables: text in, answer or None out.
 
 None means "no answer there": every reward treats it as worth 0. Nothing here evaluates text. One that looks for more
 than the answer has a method ``stating``, so that a reward can try whether a gold answer would be found.
@@ -357,3 +357,20 @@ def marks(extraction: Callable[[str], str | None]) -> tuple[str, ...]:
         return tuple(mark for one in found for mark in one) if all(found) else ()
     mark: str | None = getattr(extraction, "mark", None)
     return () if mark is None else (mark.lower(),)
+
+
+_MARKS = ("#### ", "The answer is: ")
+"""Of GSM8K and of MetaMathQA."""
+
+
+def way_out(gold: str) -> str:
+    r"""Name the setting that takes the answer out of a solution; empty where the gold answer is none.
+
+    Example:
+        >>> way_out("48 + 24 = 72 clips. #### 72")
+        'it is a whole solution: \'data.source.answer_pattern="#### (.*)"\' takes the answer out of it'
+    """
+    mark = next((mark for mark in _MARKS if mark in gold), None)
+    if mark is None:
+        return ""
+    return f"it is a whole solution: 'data.source.answer_pattern=\"{mark}(.*)\"' takes the answer out of it"

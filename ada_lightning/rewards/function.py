@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ada_lightning.core.options import option
 from ada_lightning.core.records import Completion, Prompt
 from ada_lightning.rewards.user_function import UserFunctionReward, sample_columns
 
@@ -14,10 +15,11 @@ _FOREIGN = (
 """Libraries whose functions have a reward of their own, and the parameters that they are known by."""
 
 
+@option("reward", "function", below="reward", defaults=["_pool"], _convert_="all", path="???", arguments={})
 class FunctionReward(UserFunctionReward):
-    """Calls a function, plain or ``async``, that returns a finite number or a ``Verdict``.
+    """A function of your own, plain or async, importable from the folder of train.py: ``grade(text, answer) -> float``.
 
-    The function is given, by the names of its parameters, whatever it declares of
+    It returns a finite number or a ``Verdict``, and is given, by the names of its parameters, whatever it declares of
 
     - ``prompt``: the :class:`~ada_lightning.core.records.Prompt`,
     - ``completion``: the :class:`~ada_lightning.core.records.Completion`,

@@ -6,29 +6,36 @@ import re
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
+from ada_lightning.core.options import option, target_of
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.extraction import AfterThinking, LastBoxed
-from ada_lightning.rewards.latex.choice import letters
+from ada_lightning.rewards.extraction import AfterThinking, LastBoxed, way_out
 from ada_lightning.rewards.latex.clock import read_time
 from ada_lightning.rewards.latex.compare import same_answer, value_of
-from ada_lightning.rewards.latex.compound import read_compound
-from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
-from ada_lightning.rewards.latex.quantifier import same_variable
 from ada_lightning.rewards.latex.quantity import is_quotient, read_number, read_quantity
 from ada_lightning.rewards.latex.reals import as_intervals
+from ada_lightning.rewards.latex.statement import letters, read_compound, read_statement
 from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import depth, split
 from ada_lightning.rewards.latex.tolerance import Tolerance
-from ada_lightning.rewards.latex.wording import is_prose
-from ada_lightning.rewards.whole_solution import way_out
+from ada_lightning.rewards.latex.wording import is_prose, same_variable
 
 _MAX_SHOWN_CHARS = 200
 _AFTER_COMMA = re.compile(r"(?<=,)\s+")
 
 
+@option(
+    "reward",
+    "math",
+    below="reward",
+    defaults=["_pool"],
+    beside={"num_workers": 2},
+    extraction={"_target_": target_of(LastBoxed)},
+)
 class MathReward:
-    r"""1.0 where the extracted answer equals ``reference["answer"]`` as mathematics, else 0.0.
+    r"""Equality with the answer of the data set as mathematics: numbers, expressions, sets, matrices, words and more.
+
+    1.0 where the extracted answer equals ``reference["answer"]``, else 0.0. Workers are two, of about 100 MB each.
 
     From cheap to costly: equal text in one way of writing; equal numbers, exactly; equal parts of lists, sets, points,
     intervals, ratios and matrices; equal expressions, read by a grammar of our own
@@ -36,7 +43,7 @@ class MathReward:
     random points (:mod:`~ada_lightning.rewards.latex.symbolic`). Text of a model is never evaluated as code.
 
     - **Several boxes**: the last closed one counts, or all of the last paragraph with one
-      (:class:`~ada_lightning.rewards.extraction.LastBoxed`, ``several="list"``). No box: 0.
+      (:class:`~ada_lightning.rewards.extraction.LastBoxed`, ``+reward.reward.extraction.several=list``). No box: 0.
     - **Decimals**: a number with a decimal point may differ by ``decimal_tolerance * min(1, |gold|)``: 0.333333 is 1/3,
       0.33 is not. Numbers without one compare exactly.
     - **Worked out** (``simplified``): where the gold is a number the answer is one: an integer, decimal, ratio (6/8 is
@@ -50,7 +57,7 @@ class MathReward:
       and nothing is converted but amounts of two units: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``. Letters of a
       unit stand apart: ``6 m`` = 6, and ``6m`` is a product. What is counted is a unit, too: ``18 eggs`` = 18, and
       ``7 blue balls`` are no ``7 red balls``. Known are the words of :mod:`~ada_lightning.rewards.latex.unit` and
-      :mod:`~ada_lightning.rewards.latex.counted`, and the gold's; others make another answer: ``18 squared``, ``18
+      :mod:`~ada_lightning.rewards.latex.unit`, and the gold's; others make another answer: ``18 squared``, ``18
       maybe nineteen``. Words for large numbers count: ``5 \text{ million}`` = 5000000.
     - **Per cent**: 50% = 0.5. Where one side has no sign it may also be meant: 50% = 50, as in the data set MATH and
       math-verify; but for a gold of at most 1 without a sign 0.5% is not 0.5. Without any sign 50 is not 0.5.
@@ -76,8 +83,9 @@ class MathReward:
     the pool's time limit.
 
     Args:
-        extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
-        decimal_tolerance: of numbers with a decimal point; 0 compares them exactly.
+        extraction: finds the answer in the response: the last closed ``\boxed{}``; ``AnswerLine`` takes the last
+            "Answer: ...", as DAPO's prompts ask; see :mod:`ada_lightning.rewards.extraction`.
+        decimal_tolerance: of numbers with a decimal point, times ``min(1, |gold|)``; 0 compares them exactly.
         relative_tolerance: ``decimal_tolerance * |gold|`` at any size, as for physical constants.
         simplified: an answer must be worked out as far as the gold, see above; False takes any expression of equal
             value.

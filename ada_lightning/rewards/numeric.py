@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+from ada_lightning.core.options import Use, option, target_of, use
 from ada_lightning.core.records import Completion, Prompt, Verdict
+from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastQuantity, way_out
 from ada_lightning.rewards.latex.clock import read_time
 from ada_lightning.rewards.latex.cost import has_symbol, is_affordable, rational
-from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.evaluated import num_open
 from ada_lightning.rewards.latex.forms import is_another_form, num_tasks
 from ada_lightning.rewards.latex.grammar import MAX_DEPTH, UnreadableError, read
 from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
+from ada_lightning.rewards.latex.statement import read_statement
 from ada_lightning.rewards.latex.symbolic import decimal_value
 from ada_lightning.rewards.latex.text import depth, tidy
-from ada_lightning.rewards.whole_solution import way_out
 
 _MAX_CHARS = 500
 
@@ -88,8 +89,19 @@ def _constant(quantity: Quantity) -> Fraction | None:
     )
 
 
+@option(
+    "reward",
+    "numeric",
+    below="reward",
+    defaults=["_pool"],
+    extraction=Use(FirstOf, {"extractions": [{"_target_": target_of(LastBoxed)}, use(LastQuantity)]}),
+    relative_tolerance=0.01,
+)
 class NumericReward:
-    r"""1.0 where the extracted number is close to ``reference["answer"]``, else 0.0.
+    r"""A number close to the answer of the data set; fractions, powers of ten, per cent and units are understood.
+
+    1.0 where the extracted number is close to ``reference["answer"]``, else 0.0. The option reads a box where there is
+    one, else the last number, ratio or percentage.
 
     Close is ``|answer - gold| <= max(absolute_tolerance, relative_tolerance * |gold|)``, computed exactly. The answer
     must be a number (:func:`parse_quantity`) or a constant such as ``2\pi``, not a task: ``123+456`` is worth 0 for
@@ -99,8 +111,8 @@ class NumericReward:
 
     Args:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
-        relative_tolerance: part of the gold's absolute value; 0.01 is one per cent.
-        absolute_tolerance: in the gold's unit.
+        relative_tolerance: part of the gold's absolute value; 0.01 accepts 99 to 101 for 100.
+        absolute_tolerance: in the gold's unit; the larger of both counts.
 
     Raises:
         ValueError: a tolerance is negative or not finite.

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from ada_lightning.core.checks import refuse
+from ada_lightning.core.options import option, use
 from ada_lightning.core.protocols import Reward
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.combined import CombinedReward
+from ada_lightning.rewards.combined import CombinedReward, verdict_of
+from ada_lightning.rewards.extraction import LastNumber
+from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
 from ada_lightning.rewards.verdict_cache import judged_part
 
 
+@option(
+    "reward",
+    "overlong",
+    below="reward",
+    defaults=["_pool"],
+    max_tokens="${rollout.sampling.max_new_tokens}",
+    reward=use(ReasoningGymReward, extraction=use(LastNumber), binary=True),
+)
 class OverlongReward(CombinedReward):
-    """Adds to another reward a penalty that grows linearly over the last stretch before the length limit.
+    """Adds to another reward a penalty that grows linearly over the last tokens before the length limit.
 
     With ``max_tokens`` L and a buffer of ``c = buffer_ratio L`` tokens, a response of n tokens gets
 
@@ -23,6 +34,7 @@ class OverlongReward(CombinedReward):
 
     Both parts are logged: ``reward/correct`` before the penalty and ``reward/overlong``. Choose a
     ``rollout.positive_threshold`` that a right answer passes in spite of the penalty: 0 with rewards of 0 and 1.
+    Held-out avg@k has the penalty in it.
 
     Args:
         reward: the reward to add to.
@@ -34,7 +46,7 @@ class OverlongReward(CombinedReward):
         ValueError: a number out of range, or ``reward`` is none; all in one message.
 
     Source:
-        DAPO, arXiv:2503.14476, eq. 13; verl-recipe ``dapo`` (``overlong_buffer``).
+        DAPO, arXiv:2503.14476, section 3.4, eq. 13; verl-recipe ``dapo`` (``overlong_buffer``).
 
     Example:
         >>> from ada_lightning.rewards.format import FormatReward
@@ -66,11 +78,10 @@ class OverlongReward(CombinedReward):
         Raises:
             ValueError: whoever drew the response did not say how many tokens it has.
         """
-        result = self.reward(prompt, completion)
-        verdict = result if isinstance(result, Verdict) else Verdict(result)
+        number, verdict = verdict_of(self.reward, prompt, completion)
         penalty = self.penalty(completion)
-        components = {**verdict.components, "correct": float(verdict.reward), "overlong": penalty}
-        return Verdict(verdict.reward + penalty, verdict.answer, components)
+        components = {**verdict.components, "correct": float(number), "overlong": penalty}
+        return Verdict(number + penalty, verdict.answer, components)
 
     def penalty(self, completion: Completion) -> float:
         """Return what length costs, from 0 down to ``-factor``."""

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pebble import ProcessExpired, ProcessPool
 
-from ada_lightning.core.records import Completion, Grade, Prompt
+from ada_lightning.core.options import option
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards import worker
 from ada_lightning.rewards.failures import lost
-from ada_lightning.rewards.isolation import Isolation
 from ada_lightning.rewards.verdict_cache import CacheKey, VerdictCache
+from ada_lightning.rewards.worker import Isolation
 
 if TYPE_CHECKING:
     from ada_lightning.core.protocols import Reward
@@ -41,13 +42,14 @@ class _Pending:
 
     payload: bytes
     cache_key: CacheKey | None
-    future: Future[tuple[Grade, bool]] = field(default_factory=Future)
+    future: Future[tuple[Verdict, bool]] = field(default_factory=Future)
     was_resubmitted: bool = False
     """After the pool broke."""
     was_tried_again: bool = False
     """After a failure that may have been nobody's fault."""
 
 
+@option("reward", "_pool", time_limit_s=10, memory_limit_gb=4)
 class RewardPool:
     """Grades without blocking, in worker processes that are killed and replaced on a time-out or crash.
 
@@ -59,18 +61,19 @@ class RewardPool:
     trainer's: they inherit no model, no torch and no engine, ignore Ctrl-C and end with their parent. What the reward
     names in ``modules`` is imported there too, at the latest before a worker takes its first response. What a worker
     starts (a compiler, a REPL) may live on between responses and is killed with the worker, see
-    :mod:`~ada_lightning.rewards.isolation`. A replacement starts within milliseconds, plus the import of the program's
+    :mod:`~ada_lightning.rewards.worker`. A replacement starts within milliseconds, plus the import of the program's
     main file, which therefore must import little and guard its work by ``if __name__ == "__main__"``. Used from one
     thread.
 
     Args:
         reward: picklable grader, sent to every worker once.
-        num_workers: processes; also how many requests are under way at once where the reward asks a server.
+        num_workers: processes that grade at once; also how many requests are under way where the reward asks a
+            server.
         time_limit_s: seconds for one response, counted from when a worker takes it. Detected within 0.2 s.
         memory_limit_gb: memory of one worker in gigabytes (10^9 bytes): its heap and private mappings. A process that
-            the reward starts may have as much of its own. None sets no limit. Linux only.
+            the reward starts may have as much of its own. None sets no limit, which other systems than Linux need.
         cache_size: grades that are remembered, for responses that were graded before
-            (:class:`~ada_lightning.rewards.verdict_cache.VerdictCache`); 0 grades every response.
+            (:class:`~ada_lightning.rewards.verdict_cache.VerdictCache`), half a kilobyte each; 0 grades every response.
         output_file: where what the reward prints goes, appended; its folder is made at start. None drops it, as each
             response may print.
 
@@ -118,8 +121,8 @@ class RewardPool:
         self._cache = VerdictCache(reward, size=cache_size)
         self._processes: ProcessPool | None = None
         self._pending: dict[Hashable, _Pending] = {}
-        self._done: SimpleQueue[tuple[Hashable, Future[tuple[Grade, bool]]]] = SimpleQueue()
-        self._known: dict[Hashable, Grade] = {}  # without a process: from the cache, or lost with a broken pool
+        self._done: SimpleQueue[tuple[Hashable, Future[tuple[Verdict, bool]]]] = SimpleQueue()
+        self._known: dict[Hashable, Verdict] = {}  # without a process: from the cache, or lost with a broken pool
         self._logged_failures: set[str] = set()
 
     @property
@@ -228,11 +231,11 @@ class RewardPool:
                 outcomes[block] = future.result()
         return outcomes
 
-    def poll(self) -> list[tuple[Hashable, Grade]]:
+    def poll(self) -> list[tuple[Hashable, Verdict]]:
         """Return what finished since the last call; never blocks."""
         if self._processes is not None:
             self._working()
-        finished: list[tuple[Hashable, Grade]] = []
+        finished: list[tuple[Hashable, Verdict]] = []
         while True:
             try:
                 ticket, future = self._done.get_nowait()
@@ -243,7 +246,7 @@ class RewardPool:
         self._known.clear()
         return finished
 
-    def wait(self, timeout_s: float) -> list[tuple[Hashable, Grade]]:
+    def wait(self, timeout_s: float) -> list[tuple[Hashable, Verdict]]:
         """Block until a response is graded; nothing where the time passed, or at once where nothing is pending."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -303,7 +306,7 @@ class RewardPool:
         self._pending[ticket] = pending
         pending.future.add_done_callback(partial(_announce, self._done, ticket))
 
-    def _settle(self, ticket: Hashable, future: Future[tuple[Grade, bool]]) -> list[tuple[Hashable, Grade]]:
+    def _settle(self, ticket: Hashable, future: Future[tuple[Verdict, bool]]) -> list[tuple[Hashable, Verdict]]:
         """Turn a finished future into a grade; nothing where the ticket was discarded or is tried again."""
         pending = self._pending.get(ticket)
         if pending is None or pending.future is not future:
@@ -340,14 +343,14 @@ class RewardPool:
             if pending.future.done() and pending.future.exception() is None:
                 self._known[ticket], _ = pending.future.result()
             elif pending.was_resubmitted:
-                self._known[ticket] = Grade(
-                    None, "pool_broken", detail=f"the pool of {self.setting} workers broke twice"
+                self._known[ticket] = Verdict(
+                    None, failure="pool_broken", detail=f"the pool of {self.setting} workers broke twice"
                 )
             else:
                 pending.was_resubmitted = True
                 self._schedule(ticket, pending)
 
-    def _log_once(self, grade: Grade) -> None:
+    def _log_once(self, grade: Verdict) -> None:
         if grade.failure not in self._logged_failures:
             self._logged_failures.add(grade.failure)
             _LOG.warning(
@@ -355,6 +358,8 @@ class RewardPool:
             )
 
 
-def _announce(done: SimpleQueue[tuple[Hashable, Future[tuple[Grade, bool]]]], ticket: Hashable, future: Future) -> None:
+def _announce(
+    done: SimpleQueue[tuple[Hashable, Future[tuple[Verdict, bool]]]], ticket: Hashable, future: Future
+) -> None:
     """Runs in pebble's thread: hand the future over and nothing else."""
     done.put((ticket, future))

@@ -7,8 +7,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.exact_match import parse_number
+from ada_lightning.rewards.extraction import LastNumber
 
 with warnings.catch_warnings():
     # cellpylib 2.4, which reasoning-gym imports, compares with a literal by "is".
@@ -40,8 +42,9 @@ def check_verifier_is_safe(task: str) -> None:
         )
 
 
+@option("reward", "reasoning_gym", below="reward", defaults=["_pool"], extraction=use(LastNumber), binary=True)
 class ReasoningGymReward:
-    """The task's own ``score_answer`` on the extracted answer; 0 where the response holds no answer.
+    """The verifier that a reasoning-gym task brings along: its ``score_answer``; 0 where the response holds no answer.
 
     Verifiers give partial credit, for example 0.01 for any attempt, or the ratio of lengths where the expected answer
     is a part of the given one. With 0/1 rewards that would count as a little right.
@@ -54,7 +57,7 @@ class ReasoningGymReward:
 
     Args:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
-        binary: True gives 1.0 for full marks and 0.0 for anything less; False gives the verifier's score.
+        binary: True gives 1.0 for full marks and 0.0 for anything less; False gives the verifier's partial credit.
     """
 
     answers_without_reference = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ada_lightning.core.options import option
 from ada_lightning.core.records import Completion, Prompt
 from ada_lightning.rewards.failures import NotApplicableError
 from ada_lightning.rewards.user_function import UserFunctionReward, sample_columns
@@ -13,13 +14,14 @@ NOT_GIVEN = ("completion_ids", "environments", "log_extra", "log_metric", "train
 """What TRL gives its functions and a worker process has not."""
 
 
+@option("reward", "trl_function", below="reward", defaults=["_pool"], _convert_="all", path="???", arguments={})
 class TrlFunctionReward(UserFunctionReward):
-    """Calls ``def f(prompts, completions, **columns) -> list[float | None]``, plain or ``async``.
+    """A reward function written for TRL: ``def f(prompts, completions, **columns) -> list[float | None]``.
 
-    As in TRL, everything is a list and is given by name: ``prompts``, ``completions`` and each of the sample's columns
-    (``answer`` among them). Here the lists hold one sample: responses are graded as they finish, one by one, so a
-    function that compares the responses of a batch cannot be used. ``None`` says that the function does not apply
-    (:class:`~ada_lightning.rewards.failures.NotApplicableError`).
+    Plain or ``async``. As in TRL, everything is a list and is given by name: ``prompts``, ``completions`` and each of
+    the sample's columns (``answer`` among them). Here the lists hold one sample: responses are graded as they finish,
+    one by one, so a function that compares the responses of a batch cannot be used. ``None`` says that the function
+    does not apply (:class:`~ada_lightning.rewards.failures.NotApplicableError`).
 
     There are no ``completion_ids``, ``trainer_state``, ``log_extra``, ``log_metric`` and ``environments``. A column of
     the name ``prompt``, ``completion`` or ``completion_ids`` is not given either, as in TRL.
@@ -30,7 +32,7 @@ class TrlFunctionReward(UserFunctionReward):
             with ``role`` and ``content``, and a completion is ``[{"role": "assistant", "content": text}]``. False:
             both are texts, the prompt its turns' contents joined by an empty line.
         arguments: constants for parameters of these names, given as they are.
-        cacheable: see :class:`~ada_lightning.rewards.user_function.UserFunctionReward`.
+        cacheable: whether equal responses to a prompt get equal rewards, so that a grade can be remembered.
     """
 
     own_names = ("prompts", "completions")

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from ada_lightning.core.protocols import Reward
-from ada_lightning.core.records import Completion, Grade, Prompt
+from ada_lightning.core.records import Completion, Prompt, Verdict
 
 CacheKey = tuple[str, bytes]
 """Prompt's task and id, digest of what the reward judges."""
@@ -32,8 +32,8 @@ class VerdictCache:
         >>> from ada_lightning.rewards.extraction import LastNumber
         >>> cache = VerdictCache(ExactMatchReward(LastNumber()), size=10)
         >>> key = cache.key(Prompt("id", ()), Completion("12"))
-        >>> cache.put(key, Grade(1.0)), cache.get(key), cache.get(key).is_cached
-        (None, Grade(reward=1.0, failure='', answer=None, components={}, is_cached=True, detail=''), True)
+        >>> cache.put(key, Verdict(1.0)), cache.get(key), cache.get(key).is_cached
+        (None, Verdict(reward=1.0, answer=None, components={}, failure=''), True)
     """
 
     def __init__(self, reward: Reward, *, size: int) -> None:
@@ -41,7 +41,7 @@ class VerdictCache:
             raise ValueError(f"reward.cache_size must be at least 0 (0 keeps nothing); got {size}")
         self.size = size if getattr(reward, "cacheable", True) else 0
         self._reward = reward
-        self._grades: OrderedDict[CacheKey, Grade] = OrderedDict()
+        self._grades: OrderedDict[CacheKey, Verdict] = OrderedDict()
 
     def key(self, prompt: Prompt, completion: Completion) -> CacheKey | None:
         """Name a response; None where it is not to be remembered."""
@@ -53,14 +53,14 @@ class VerdictCache:
             return None
         return f"{prompt.task}/{prompt.prompt_id}", hashlib.blake2b(data, digest_size=16).digest()
 
-    def get(self, key: CacheKey | None) -> Grade | None:
+    def get(self, key: CacheKey | None) -> Verdict | None:
         """Return an earlier grade, marked as such."""
         if key is None or key not in self._grades:
             return None
         self._grades.move_to_end(key)
         return self._grades[key]
 
-    def put(self, key: CacheKey | None, grade: Grade) -> None:
+    def put(self, key: CacheKey | None, grade: Verdict) -> None:
         """Remember a grade, unless it failed: the next try may not."""
         if key is None or grade.failure:
             return

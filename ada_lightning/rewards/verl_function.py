@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ada_lightning.core.options import option
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.user_function import UserFunctionReward, sample_columns
 
 
+@option("reward", "verl_function", below="reward", defaults=["_pool"], _convert_="all", path="???", arguments={})
 class VerlFunctionReward(UserFunctionReward):
-    """Calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, plain or ``async``, by name.
+    """A reward function written for verl: ``compute_score(data_source, solution_str, ground_truth, extra_info)``.
+
+    Plain or ``async``, called by name. Data in verl's columns, or any with an answer:
 
     - ``data_source``: column of this name; else the name of the prompt's task,
     - ``solution_str``: the response's text, untrusted,

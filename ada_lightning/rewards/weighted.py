@@ -7,13 +7,32 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.combined import CombinedReward
+from ada_lightning.rewards.combined import CombinedReward, verdict_of
+from ada_lightning.rewards.exact_match import ExactMatchReward
+from ada_lightning.rewards.extraction import TaggedAnswer
 from ada_lightning.rewards.failures import NotApplicableError
+from ada_lightning.rewards.format import FormatReward
 
 
+@option(
+    "reward",
+    "weighted",
+    below="reward",
+    defaults=["_pool"],
+    _convert_="all",
+    rewards={
+        "correct": {"weight": 1.0, "reward": use(ExactMatchReward, extraction=use(TaggedAnswer))},
+        "format": {"weight": 0.1, "reward": use(FormatReward, pattern=".*<answer>[^<]+</answer>")},
+    },
+)
 class WeightedReward(CombinedReward):
     """Weighted sum of rewards, each of which is logged as ``reward/<name>``, before its weight.
+
+    Add one by ``+reward.reward.rewards.<name>={reward: ..., weight: ...}``. The option has a right
+    ``<answer>...</answer>`` and, worth a tenth of it, the form of one. The sum goes with
+    ``advantage=weighted_leave_one_out``, ``selection=stratified`` and ``sampler=spread``.
 
     A component that fails fails the grade: the sum would be another reward without it. One that does not apply to the
     prompt (:class:`~ada_lightning.rewards.failures.NotApplicableError`) adds nothing and is not logged. The
@@ -32,7 +51,7 @@ class WeightedReward(CombinedReward):
         >>> number = {"reward": FormatReward("[0-9]+"), "weight": 1.0}
         >>> short = {"reward": FormatReward(".{1,3}"), "weight": 0.5}
         >>> WeightedReward({"number": number, "short": short})(Prompt("id", ()), Completion("no"))
-        Verdict(reward=0.5, answer=None, components={'number': 0.0, 'short': 1.0})
+        Verdict(reward=0.5, answer=None, components={'number': 0.0, 'short': 1.0}, failure='')
     """
 
     def __init__(self, rewards: Mapping[str, Mapping[str, Any]]) -> None:
@@ -76,13 +95,12 @@ class WeightedReward(CombinedReward):
         total, answer, components = 0.0, None, dict[str, float]()
         for name, reward in self.parts.items():
             try:
-                result = reward(prompt, completion)
+                number, verdict = verdict_of(reward, prompt, completion)
             except NotApplicableError:
                 continue
-            verdict = result if isinstance(result, Verdict) else Verdict(result)
-            total += self._weights[name] * verdict.reward
+            total += self._weights[name] * number
             answer = verdict.answer if answer is None else answer
-            components[name] = verdict.reward
+            components[name] = number
             components |= {f"{name}/{part}": value for part, value in verdict.components.items()}
         if not components:
             raise NotApplicableError(f"none of {', '.join(self.parts)} applies to prompt {prompt.prompt_id}")

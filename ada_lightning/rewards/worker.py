@@ -1,4 +1,7 @@
-"""What runs inside a reward process. Imports almost nothing: workers must start fast and stay small."""
+"""What runs inside a reward process, and what keeps it from disturbing the run or outliving it.
+
+Imports almost nothing: workers must start fast and stay small.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,102 @@ import importlib
 import math
 import os
 import pickle
+import resource
+import select
 import signal
+import time
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from ada_lightning.core.records import Grade, Verdict
+from ada_lightning.core.records import Verdict
 from ada_lightning.rewards.failures import MEMORY_EXIT_CODE, raised
-from ada_lightning.rewards.isolation import Isolation, isolate
+from ada_lightning.run.credentials import VARIABLES
+
+_CHECK_INTERVAL_S = 0.2  # only where the system cannot wait for a process that is not a child
+
+
+class Isolation(NamedTuple):
+    """What a reward process may use."""
+
+    trainer_pid: int
+    """Process whose end ends the reward process too."""
+    memory_limit_bytes: int | None
+    """Heap and private writable mappings of the process (``RLIMIT_DATA``: shared libraries do not count)."""
+    output_file: str | None
+    """Where standard output and error go; None drops them."""
+
+
+def isolate(isolation: Isolation) -> None:
+    """Cut this process off from the terminal, limit its memory, and have its children die with it.
+
+    The process becomes the leader of a session and process group, so that Ctrl-C does not reach it and everything it
+    starts can be killed at once. A guardian does that when the process ends, in whatever way, or when the trainer does.
+    A child that opens a session of its own escapes.
+
+    Raises:
+        OSError: ``output_file`` cannot be written.
+    """
+    if os.getpgrp() != os.getpid():
+        os.setsid()
+    for name in VARIABLES:
+        os.environ.pop(name, None)
+    _redirect_output(isolation.output_file or os.devnull)
+    _start_guardian((os.getpid(), isolation.trainer_pid))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a reward that crashes may do so thousands of times
+    if isolation.memory_limit_bytes is not None:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = isolation.memory_limit_bytes if hard < 0 else min(isolation.memory_limit_bytes, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _redirect_output(path: str) -> None:
+    target = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+
+
+def _start_guardian(pids: tuple[int, int]) -> None:
+    """Start a process that waits for the end of this one. It is no child, so a reward that waits never meets it."""
+    starter = os.fork()
+    if starter:
+        os.waitpid(starter, 0)
+        return
+    try:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, os.sysconf("SC_OPEN_MAX"))  # the pool's pipes among them
+            _wait_for_first(pids)
+            os.killpg(pids[0], signal.SIGKILL)
+    except OSError:  # nothing is left of the group
+        pass
+    finally:
+        os._exit(0)
+
+
+def _wait_for_first(pids: Sequence[int]) -> None:
+    """Return as soon as one of these processes has ended."""
+    poller = select.poll()
+    try:
+        for pid in pids:
+            poller.register(os.pidfd_open(pid), select.POLLIN)
+    except ProcessLookupError:
+        return
+    except (AttributeError, OSError):  # Linux before 5.3, other systems
+        while all(_is_alive(pid) for pid in pids):
+            time.sleep(_CHECK_INTERVAL_S)
+        return
+    poller.poll()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
 
 T = TypeVar("T")
 _LEAST_ROOM_BYTES = 16_000_000
@@ -77,7 +168,7 @@ def _prompt_error(prompt: Any) -> str:
     return ""
 
 
-def grade(pickled_response: bytes) -> tuple[Grade, bool]:
+def grade(pickled_response: bytes) -> tuple[Verdict, bool]:
     """Grade one pickled ``(prompt, completion)``; the grade, and whether another try may give another.
 
     Whatever the reward does short of killing the process becomes a grade, but for a lack of memory, which ends it: what
@@ -108,10 +199,10 @@ def _leave_if_forked(worker_pid: int) -> None:
         os._exit(0)
 
 
-def _grade(pickled_response: bytes) -> tuple[Grade, bool] | None:
+def _grade(pickled_response: bytes) -> tuple[Verdict, bool] | None:
     """Return what became of the response; None where there was no memory for it."""
     if "error" in _loaded:
-        return Grade(None, "reward_not_loaded", detail=_loaded["error"]), False
+        return Verdict(None, failure="reward_not_loaded", detail=_loaded["error"]), False
     try:
         prompt, completion = pickle.loads(pickled_response)
         return to_grade(_loaded["reward"](prompt, completion)), False
@@ -121,7 +212,7 @@ def _grade(pickled_response: bytes) -> tuple[Grade, bool] | None:
         return raised(error, traceback.format_exc(limit=-3))
 
 
-def to_grade(value: Any) -> Grade:
+def to_grade(value: Any) -> Verdict:
     """Accept a finite number or a verdict of finite numbers; anything else is 0, as a failure ``invalid_reward``.
 
     A number is a bool, int, float or an array library's scalar.
@@ -135,12 +226,15 @@ def to_grade(value: Any) -> Grade:
     for name, part in numbers.items():
         if _finite(part) is None:
             wrong = f"{name}{repr(part)[:_MAX_REPR_CHARS]} is no finite number"
-            return Grade(0.0, "invalid_reward", detail=wrong)
+            return Verdict(0.0, failure="invalid_reward", detail=wrong)
+    if verdict.failure:
+        wrong = f"failure={repr(verdict.failure)[:_MAX_REPR_CHARS]} in a verdict; a reward raises where it cannot grade"
+        return Verdict(0.0, failure="invalid_reward", detail=wrong)
     if not isinstance(verdict.answer, str | None):
         wrong = f"the answer {repr(verdict.answer)[:_MAX_REPR_CHARS]} is no text"
-        return Grade(0.0, "invalid_reward", detail=wrong)
+        return Verdict(0.0, failure="invalid_reward", detail=wrong)
     components = {str(name): float(_finite(part) or 0.0) for name, part in verdict.components.items()}
-    return Grade(_finite(verdict.reward), answer=verdict.answer, components=components)
+    return Verdict(_finite(verdict.reward), verdict.answer, components)
 
 
 def _finite(value: Any) -> float | None:

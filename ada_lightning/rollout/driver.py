@@ -11,14 +11,13 @@ from functools import partial
 from typing import Any, cast
 
 from ada_lightning.core.protocols import RolloutEngine, VersionedEngine
-from ada_lightning.core.records import Completion, Generation, Grade, ResponsePool, SamplingSettings
+from ada_lightning.core.records import Outcome, Request, ResponsePool, SamplingSettings, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, Request, StepSettings
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.probe import OpenProbe, Probe
-from ada_lightning.rollout.ungraded import Ungraded
 
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
 _MAX_UNGRADED = 8
@@ -82,7 +81,7 @@ class Driver:
         self._report, self._interrupt_check = report, interrupt_check
         self._open: list[Step] = []
         self._generating: dict[str, tuple[Step, Request]] = {}
-        self._grading: dict[_Place, Ungraded] = {}
+        self._grading: dict[_Place, tuple[Step, Request, Outcome]] = {}
         self._unwanted: dict[Step, list[str]] = {}
         """What the engine still generates and no step wants, by step."""
         self._probes: dict[Step, OpenProbe] = {}
@@ -99,8 +98,8 @@ class Driver:
             for step, probe in self._probes.items():  # of an engine that was lost
                 probe.submit(self._submitter(engine, step))
             while self._fill_slots(engine):
-                for generation in guarded(engine.poll):
-                    self._receive(generation)
+                for generated in guarded(engine.poll):
+                    self._receive(generated)
                 self._take_turns(engine.max_model_tokens)
                 for place, grade in self._verdicts():
                     self._grade(place, grade)
@@ -163,10 +162,7 @@ class Driver:
         return partial(cast(VersionedEngine, engine).submit, policy_version=step.policy_version)
 
     def _submit(self, engine: RolloutEngine, step: Step, num_free: int, num_slots: int) -> None:
-        requests = step.ask(num_free, num_slots)
-        self._launch(
-            engine, [(step, each, each.prompt.prompt_ids, self._limited(each), each.seed) for each in requests]
-        )
+        self._launch(engine, [(step, request) for request in step.ask(num_free, num_slots)])
 
     def _limited(self, request: Request) -> SamplingSettings:
         """How a request's tokens are drawn, which may be cut before the run's own limit."""
@@ -174,15 +170,12 @@ class Driver:
             return self._sampling
         return replace(self._sampling, max_new_tokens=min(self._sampling.max_new_tokens, request.max_new_tokens))
 
-    def _launch(
-        self,
-        engine: RolloutEngine,
-        asked: Sequence[tuple[Step, Request, tuple[int, ...], SamplingSettings, int | None]],
-    ) -> None:
+    def _launch(self, engine: RolloutEngine, asked: Sequence[tuple[Step, Request]]) -> None:
         # First: an engine that breaks here owes these too.
-        self._generating |= {self._request_id(request): (step, request) for step, request, *_ in asked}
-        for step, request, ids, sampling, seed in asked:
-            guarded(self._submitter(engine, step), self._request_id(request), ids, sampling, seed)
+        self._generating |= {self._request_id(request): (step, request) for step, request in asked}
+        for step, request in asked:
+            submit = self._submitter(engine, step)
+            guarded(submit, self._request_id(request), request.ids, self._limited(request), request.seed)
 
     @property
     def _num_out(self) -> int:
@@ -195,8 +188,7 @@ class Driver:
             return
         # Requests of younger versions may fill all slots until these episodes have ended.
         num_free = engine.max_num_seqs - (0 if self._by_version else len(self._generating))
-        turns = self._episodes.take_ready(num_free)
-        self._launch(engine, [(turn.step, turn.request, turn.ids, turn.sampling, turn.seed) for turn in turns])
+        self._launch(engine, self._episodes.take_ready(num_free))
 
     def _take_turns(self, max_model_tokens: int) -> None:
         """Go on with episodes whose environment has answered; wait for one only when nothing else is left to do."""
@@ -204,43 +196,41 @@ class Driver:
             return
         is_busy = self._generating or self._episodes.num_ready or any(step.num_waiting for step in self._open)
         wait_s = 0.0 if is_busy or not self._episodes.num_at_environment else _IDLE_WAIT_S
-        for ended in self._episodes.receive(max_model_tokens, wait_s):
-            self._ask_grader(ended)
+        for step, request, outcome, is_graded in self._episodes.receive(max_model_tokens, wait_s):
+            self._ask_grader(step, request, outcome, is_graded=is_graded)
 
-    def _receive(self, generation: Generation) -> None:
+    def _receive(self, generated: Outcome) -> None:
         """Hand a finished response to the graders, and a turn of an episode to its environment."""
-        if any(probe.take(generation) for probe in self._probes.values()):
+        if any(probe.take(generated) for probe in self._probes.values()):
             self._probes = {step: probe for step, probe in self._probes.items() if not probe.is_over}
             return
-        found = self._generating.pop(generation.request_id, None)
+        found = self._generating.pop(generated.request_id, None)
         if found is None:  # dropped, because of one that finished in the same poll
             for only in self._open[:1]:  # steps of which several are open draw nothing ahead
-                only.note_wasted(len(generation.response_ids))
+                only.note_wasted(len(generated.response_ids))
             return
         step, request = found
-        self.num_tokens += len(generation.response_ids)
-        text = self._decode(generation.response_ids)
+        self.num_tokens += len(generated.response_ids)
+        outcome = replace(generated, text=self._decode(generated.response_ids))
         if self._episodes is not None:
-            self._episodes.note_turn(self._place(request), step, request, generation, text)
+            self._episodes.note_turn(self._place(request), step, request, outcome)
         else:
-            self._ask_grader(Ungraded(step, request, generation, text))
+            self._ask_grader(step, request, outcome)
 
-    def _ask_grader(self, answer: Ungraded) -> None:
+    def _ask_grader(self, step: Step, request: Request, outcome: Outcome, *, is_graded: bool = False) -> None:
         """Have a response graded that has no grade from its environment."""
-        place, is_truncated = self._place(answer.request), answer.generation.is_truncated
+        place = self._place(request)
         self.num_generated += 1
-        self._grading[place] = answer
-        is_cut_short = (answer.request.max_new_tokens or math.inf) < self._sampling.max_new_tokens
-        if not self._settings.asks_grader(is_truncated=is_truncated, is_cut_short=is_cut_short):
-            self._grade(place, Grade(reward=0.0))
-        elif answer.grade is not None:
-            self._grade(place, answer.grade)
+        self._grading[place] = step, request, outcome
+        is_cut_short = (request.max_new_tokens or math.inf) < self._sampling.max_new_tokens
+        if not self._settings.asks_grader(is_truncated=outcome.is_truncated, is_cut_short=is_cut_short):
+            self._grade(place, Verdict(reward=0.0))
+        elif is_graded:
+            self._grade(place, outcome.grade)
         else:
-            turns = answer.episode.turns if answer.episode is not None else ()
-            completion = Completion(answer.text, "length" if is_truncated else "stop", answer.num_tokens, turns)
-            self._grader.submit(place, answer.request.prompt, completion)
+            self._grader.submit(place, request.prompt, outcome.completion)
 
-    def _verdicts(self) -> list[tuple[Any, Grade]]:
+    def _verdicts(self) -> list[tuple[Any, Verdict]]:
         """Take what the graders have; wait for them only when the engine has nothing left to do."""
         is_turning = self._episodes is not None and self._episodes.num_open
         if self._generating or is_turning or any(step.num_waiting for step in self._open):
@@ -250,7 +240,7 @@ class Driver:
         with self._waiting():
             return self._grader.wait(_IDLE_WAIT_S)
 
-    def _grade(self, place: _Place, grade: Grade) -> None:
+    def _grade(self, place: _Place, grade: Verdict) -> None:
         """Tell a step of a verdict, and drop what it no longer wants.
 
         Asks nothing of the engine, which may fail: the verdicts that came with this one are told first.
@@ -258,17 +248,15 @@ class Driver:
         waiting = self._grading.pop(place, None)
         if waiting is None:  # of a response that was dropped, or left over from an interrupted rollout
             return
-        step, generation = waiting.step, waiting.generation
-        ids, logprobs = generation.response_ids, generation.sampling_logprobs
-        outcome = Outcome(waiting.text, ids, logprobs, generation.is_truncated, grade, waiting.episode)
-        step.tell(waiting.request, outcome)
+        step, request, outcome = waiting
+        step.tell(request, replace(outcome, grade=grade))
         unwanted = step.dropped()
         names = map(self._request_id, unwanted)
         if running := [name for name in names if self._generating.pop(name, None)]:
             self._unwanted.setdefault(step, []).extend(running)
         for dropped in unwanted:
             if graded := self._grading.pop(self._place(dropped), None):
-                step.note_wasted(graded.num_tokens)
+                step.note_wasted(graded[2].num_tokens)
             if self._episodes is not None:
                 step.note_wasted(self._episodes.drop(self._place(dropped)))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.step_records import RolloutResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,41 +6,25 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ada_lightning.core.episode import Turn
-from ada_lightning.core.records import Grade, Prompt, SamplingSettings
+from ada_lightning.core.records import Outcome, Prompt, SamplingSettings
 from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling.uniform import UniformSampler
-from ada_lightning.methods.selection.all import AllSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.driver import Driver
+from ada_lightning.rollout.engine_supervisor import EngineSupervisor
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.service import RolloutService
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """One response and what became of grading it. Nothing is left out: what it counts as is the reader's to say."""
-
-    sample_index: int
-    """Position among the responses of its prompt, from 0."""
-    text: str
-    num_tokens: int
-    """Tokens that the model drew, the end-of-sequence token included where it did."""
-    is_truncated: bool
-    """Cut by the length limit; of an episode, ended by a limit."""
-    grade: Grade
-    turns: tuple[Turn, ...] = ()
-    """Of an episode with an environment, whose last turn ``text`` is; empty for a single response."""
-
-
-@dataclass(frozen=True, slots=True)
 class DrawnPrompt:
-    """A prompt with all of its responses, in the order of ``sample_index``."""
+    """A prompt with all of its responses. Nothing is left out: what they count as is the reader's to say."""
 
     position: int
     """Index of the prompt in the whole list that is worked off; part of every seed."""
     prompt: Prompt
-    draws: tuple[Draw, ...]
+    draws: tuple[Outcome, ...]
+    """By sample index, from 0."""
 
 
 @dataclass(slots=True)
@@ -141,7 +125,7 @@ def check_room(prompts: Sequence[Prompt], sampling: SamplingSettings, max_model_
         )
 
 
-def _steps_in_spite_of_breaks(driver: Driver, engine: KeptEngine) -> Generator[Step, None, None]:
+def _steps_in_spite_of_breaks(driver: Driver, engine: EngineSupervisor) -> Generator[Step, None, None]:
     """Yield steps as they are complete; a broken engine is replaced, and what it owed is drawn again."""
     num_in_a_row = 0
     while True:
@@ -158,8 +142,4 @@ def _steps_in_spite_of_breaks(driver: Driver, engine: KeptEngine) -> Generator[S
 def _drawn(step: Step) -> DrawnPrompt:
     """Return all that was drawn for the only prompt of a step."""
     ((prompt, slot),) = [(group.pool.prompt, group.pool.slot) for group in step.finish()]
-    draws = (
-        Draw(index, outcome.text, outcome.num_tokens, outcome.is_truncated, outcome.grade, outcome.turns)
-        for index, outcome in sorted(step.outcomes(slot).items())
-    )
-    return DrawnPrompt(slot, prompt, tuple(draws))
+    return DrawnPrompt(slot, prompt, tuple(outcome for _, outcome in sorted(step.outcomes(slot).items())))

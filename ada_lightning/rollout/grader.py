@@ -1,12 +1,20 @@
-"""What grades the responses of a rollout, when its verdicts are ready or at fixed engine steps."""
+"""What grades the responses of a rollout: when verdicts come, and what many failed ones mean.
+
+A reward that grades nothing must not be taken for a policy that gets nothing right.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ada_lightning.core.records import Prompt
+from ada_lightning.core.protocols import Advantage, Trait
+from ada_lightning.core.records import Prompt, Response, ResponseGroup, Verdict
+from ada_lightning.core.step_records import RolloutStats, StepSettings
+from ada_lightning.rewards.hints import equal_rewards
+from ada_lightning.run.stopping import RunStoppedError
 
 _WAIT_S = 0.05
 
@@ -15,7 +23,7 @@ class Grader(Protocol):
     """What a driver needs of :class:`~ada_lightning.rewards.pool.RewardPool`, and episodes of a pool of environments.
 
     The one is given a :class:`~ada_lightning.core.records.Completion` and gives a
-    :class:`~ada_lightning.core.records.Grade`, the other takes a call and gives a reply.
+    :class:`~ada_lightning.core.records.Verdict`, the other takes a call and gives a reply.
     """
 
     def submit(self, ticket: Any, prompt: Prompt, completion: Any) -> None:
@@ -97,3 +105,132 @@ class StepwiseGrader:
 
     def _note(self, verdicts: list[tuple[Any, Any]]) -> None:
         self._verdicts.update((ticket, grade) for ticket, grade in verdicts if ticket in self._verdicts)
+
+
+_MAX_FAILURES = 256
+"""Responses without a grade after which a long list of prompts is given up."""
+
+
+class FirstGrades:
+    """Looks at the grades of one reward. Once it has graded a response, failures are warned of and no more.
+
+    Args:
+        grader: pool of the reward.
+    """
+
+    def __init__(self, grader: Any) -> None:
+        self._reward = getattr(grader, "reward", grader)
+        self._has_succeeded = False
+        self._failures = Counter[str]()
+        self._details: dict[str, str] = {}
+
+    def check(
+        self,
+        stats: RolloutStats,
+        settings: StepSettings,
+        *,
+        alarm_ratio: float,
+        where: str,
+        responses: Sequence[Response] = (),
+    ) -> None:
+        """Look at a complete rollout or evaluation, and warn where a larger share than ``alarm_ratio`` failed.
+
+        Of the first one with a grade, a line says where the rewards of all ``responses`` are equal.
+
+        Raises:
+            RunStoppedError: none was graded, in this one and before.
+        """
+        num_complete = stats.num_drawn - stats.num_cut
+        if num_complete and stats.num_failed / num_complete > alarm_ratio:
+            warnings.warn(
+                f"{stats.num_failed} of {num_complete} responses could not be graded: {stats.failures}; "
+                f"{stats.num_failed_excluded} of them are left out, the others count as 0. Check the reward function.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        num_settled = 0 if settings.asks_grader(is_truncated=True) else stats.num_truncated
+        has_graded = num_complete - num_settled - stats.num_failed > 0
+        if has_graded and not self._has_succeeded and (line := equal_rewards(self._reward, responses, where)):
+            print(line, flush=True)
+        self._has_succeeded = self._has_succeeded or has_graded
+        self._stop_without_success(stats.failures, stats.failure_details, where)
+
+    def trust(self) -> None:
+        """Take it that the reward has graded a response: of the part of a list that was drawn before."""
+        self._has_succeeded = True
+
+    def note(self, grades: Iterable[Verdict]) -> bool:
+        """Look at those of one prompt of a long list; whether any response has been graded so far.
+
+        Raises:
+            RunStoppedError: none of very many was.
+        """
+        for grade in grades:
+            self._has_succeeded = self._has_succeeded or not grade.failure
+            if grade.failure:
+                self._failures[grade.failure] += 1
+                self._details.setdefault(grade.failure, grade.detail)
+        if self._failures.total() >= _MAX_FAILURES:
+            self.check_list()
+        return self._has_succeeded
+
+    def check_list(self) -> None:
+        """Look at all prompts noted so far.
+
+        Raises:
+            RunStoppedError: no response was graded.
+        """
+        self._stop_without_success(self._failures, self._details, "drawn so far")
+
+    def _stop_without_success(self, failures: Mapping[str, int], details: Mapping[str, str], where: str) -> None:
+        if self._has_succeeded or not failures:
+            return
+        counts = Counter(failures).most_common()
+        detail = details.get(counts[0][0], "").strip() or counts[0][0]
+        if counts[0][0].startswith("environment_"):
+            raise RunStoppedError(
+                f"the environment has ended none of the {sum(failures.values())} episodes {where}: "
+                f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n"
+                f"{detail}\nCorrect it or its settings (environment.time_limit_s, environment.memory_limit_gb) and "
+                "start again; docs/environments.md says what it may return"
+            )
+        raise RunStoppedError(
+            f"{type(self._reward).__name__} has graded none of the {sum(failures.values())} responses {where}: "
+            f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n{detail}\n"
+            "A reward returns 0 for a wrong response, and raises only where it cannot grade. Correct it or its "
+            "settings (reward.time_limit_s, reward.memory_limit_gb) and start again; docs/rewards.md has the reasons"
+        )
+
+
+class LostAmounts:
+    """Says once that amounts of rewards are lost, where the advantage counts positives.
+
+    Args:
+        advantage: of the run.
+        threshold: a reward above it is a positive.
+    """
+
+    def __init__(self, advantage: Advantage, threshold: float) -> None:
+        self._name, self._threshold = type(advantage).__name__, threshold
+        self._is_silent = Trait.NEEDS_BOTH_CLASSES not in advantage.traits
+
+    def warn(self, groups: Sequence[ResponseGroup]) -> None:
+        """Look at the rewards of a rollout: whether several of them are on one side of the threshold."""
+        if self._is_silent:
+            return
+        threshold = self._threshold
+        rewards = [response.reward for group in groups for response in group.pool.responses]
+        above = {reward for reward in rewards if reward > threshold}
+        if len(above) <= 1 and len(set(rewards) - above) <= 1:
+            return
+        self._is_silent = True
+        num_above = sum(reward > threshold for reward in rewards)
+        nothing = "; nothing can be learned of such a step" if num_above in (0, len(rewards)) else ""
+        warnings.warn(
+            f"{self._name} learns from which rewards are above rollout.positive_threshold = {threshold:g}, not from "
+            f"their amounts: of {len(rewards)} rewards, from {min(rewards):g} to {max(rewards):g}, {num_above} are"
+            f"{nothing}. Set it to what tells right from wrong, or train on the amounts: "
+            "advantage=weighted_leave_one_out selection=stratified sampler=spread",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Protocol
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.core.step import Step
 from ada_lightning.rollout.driver import Driver
+from ada_lightning.rollout.engine_supervisor import EngineSupervisor
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.probe import Probe
 from ada_lightning.run.phase_clock import PhaseClock
 
@@ -75,7 +75,10 @@ class SamplingThread:
     """
 
     def __init__(
-        self, engine: KeptEngine, driver: Callable[..., Driver], check: Callable[[Step], object] = lambda step: None
+        self,
+        engine: EngineSupervisor,
+        driver: Callable[..., Driver],
+        check: Callable[[Step], object] = lambda step: None,
     ) -> None:
         self._engine, self._driver, self._check_step = engine, driver, check
         self._queue: deque[_Started] = deque()

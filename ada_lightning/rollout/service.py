@@ -18,14 +18,13 @@ from ada_lightning.core.schedule import Continuous, Schedule
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.rollout.driver import Driver
+from ada_lightning.rollout.engine_supervisor import EngineSupervisor
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.episodes.continuation import Continuation
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
-from ada_lightning.rollout.first_grades import FirstGrades
-from ada_lightning.rollout.grader import Grader, StepwiseGrader
-from ada_lightning.rollout.kept_engine import KeptEngine
+from ada_lightning.rollout.grader import FirstGrades, Grader, StepwiseGrader
 from ada_lightning.rollout.probe import Probe
 from ada_lightning.rollout.sampling_thread import Sample, SamplingThread
 from ada_lightning.run.phase_clock import PhaseClock
@@ -134,7 +133,7 @@ class RolloutService:
         self.environment = environment
         self._continuation: Continuation | None = None
         self._names = map(str, count(1))
-        self.engine = KeptEngine(
+        self.engine = EngineSupervisor(
             engine or _vllm(),
             host,
             max_restarts=max_engine_restarts,
@@ -341,7 +340,6 @@ class RolloutService:
             episodes = OpenEpisodes(
                 timed(self.environment),
                 self._continuation.after,
-                sampling=sampling,
                 max_turns=self.environment.max_turns,
                 seed=settings.seed,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +85,8 @@ def check_same_shape(initial: Path, checkpoint: Path) -> None:
         )
 
 
-def experiment_option(config: Mapping[str, Any], config_dir: Path) -> str:
+def experiment_option(config: Mapping[str, Any], options: Sequence[str]) -> str:
     """Return ``+experiment=...`` as a run was started with, as far as its name tells; else an empty text."""
-    folder = config_dir / "experiment"
-    options = [file.relative_to(folder).with_suffix("").as_posix() for file in sorted(folder.rglob("*.yaml"))]
     named = [option for option in options if option.replace("/", "_") == config.get("experiment_name")]
     return f"+experiment={named[0]}" if named else ""
 

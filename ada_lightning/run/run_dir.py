@@ -15,9 +15,8 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.run.atomic import write_text
-from ada_lightning.run.checkpoints.store import CheckpointStore
-from ada_lightning.run.files import is_disk_full
+from ada_lightning.run.checkpoints import CheckpointStore
+from ada_lightning.run.files import is_disk_full, write_text
 from ada_lightning.run.resume import of_the_run
 from ada_lightning.run.run_lock import MOST_TRIES, RunLock
 from ada_lightning.run.scratch import is_alive

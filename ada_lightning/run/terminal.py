@@ -1,4 +1,4 @@
-"""Send what native code and third-party loggers print to a file instead of the terminal."""
+"""What stands on the terminal: output of libraries goes to a file, and how a person reads seconds and commands."""
 
 from __future__ import annotations
 
@@ -107,3 +107,24 @@ def plain_warnings() -> None:
             show(message, category, filename, lineno, file, line)
 
     warnings.showwarning = show_plainly
+
+
+def duration(seconds: float) -> str:
+    """Spell seconds for a person.
+
+    Example:
+        >>> [duration(s) for s in (7.2, 250, 7300)]
+        ['7s', '4m10s', '2h01m']
+    """
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minute:02d}m"
+    return f"{minute}m{second:02d}s" if minute else f"{second}s"
+
+
+def start_of(program: str) -> list[str]:
+    """Words that start a program of ours, in the way that this one was started: ``ada train``, ``python train.py``."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)  # none where a file of a checkout was started
+    is_installed = module is not None and module.name.startswith("ada_lightning.")
+    return ["ada", program] if is_installed else ["python", f"{program}.py"]

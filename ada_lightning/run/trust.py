@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 OWN_PACKAGES = ("ada_lightning.data", "ada_lightning.rewards")
@@ -16,15 +15,17 @@ PASSED_ON = ("extra", "environment")
 """Mappings that go on to vLLM or to a process as they are: a class to load and a library to preload are among them."""
 
 
-def check_stored(settings: Mapping[str, Any], *, config_dir: Path, argv: Sequence[str], where: str) -> None:
+def check_stored(
+    settings: Mapping[str, Any], *, shipped: Callable[..., frozenset[str]], argv: Sequence[str], where: str
+) -> None:
     """Refuse stored settings that name something to run which neither this program nor its user named.
 
-    They may name classes of the packages that read and grade, whatever the files of their group in ``conf/`` name, and
-    what stands on this command line. Nothing is instantiated, and no module but the project's own imported.
+    They may name classes of the packages that read and grade, whatever the options of their group name, and what
+    stands on this command line. Nothing is instantiated, and no module but the project's own imported.
 
     Args:
         settings: parts of a stored configuration by their group, plain; as the file has them.
-        config_dir: the configuration that ships.
+        shipped: returns what the options of a group that ship name, under some keys: ``_target_`` unless given.
         argv: command line, which overrides single keys and may name functions.
         where: the folder, for the message.
 
@@ -33,11 +34,11 @@ def check_stored(settings: Mapping[str, Any], *, config_dir: Path, argv: Sequenc
     """
     given = frozenset(line.partition("=")[0].lstrip("+~") for line in argv)
     named = frozenset(re.findall(r"[\w.]+", " ".join(line.partition("=")[2] for line in argv)))
-    named |= _shipped(config_dir / "environment", "_target_|path")  # what comes along runs nothing that it is told
+    named |= shipped("environment", "_target_", "path")  # what comes along runs nothing that it is told
     refused = [
         f"  {key} = {value!r}"
         for part, node in settings.items()
-        for key, value in _refused(str(part), node, _shipped(config_dir / str(part)) | named, named)
+        for key, value in _refused(str(part), node, shipped(str(part)) | named, named)
         if key not in given
     ]
     if refused:
@@ -48,13 +49,6 @@ def check_stored(settings: Mapping[str, Any], *, config_dir: Path, argv: Sequenc
             "expect, as in reward.reward.path=my_rewards.grade, or add trust=true, which runs all of it. Else choose "
             "parts of your own (data=... data/format=..., reward=..., rollout=... environment=...)"
         )
-
-
-def _shipped(folder: Path, keys: str = "_target_") -> frozenset[str]:
-    """Return what the files of a group name under some keys."""
-    files = sorted(folder.rglob("*.yaml"))
-    pattern = rf"(?:{keys}): *([\w.]+)"
-    return frozenset(name for file in files for name in re.findall(pattern, file.read_text("utf-8")))
 
 
 def _refused(key: str, node: Any, allowed: Collection[str], named: Collection[str]) -> Iterator[tuple[str, Any]]:

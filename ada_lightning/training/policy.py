@@ -2,6 +2,8 @@
 
 Optimisation is manual. A batch is a varying number of token-budget microbatches whose losses are already divided by
 global counts; automatic optimisation would divide once more by a constant number of accumulation steps.
+
+Batches come from ``rollout/loop.py``. Read next: ``training/losses/ratios.py``, the loss of a token.
 """
 
 from __future__ import annotations
@@ -23,14 +25,12 @@ from torch.optim.lr_scheduler import LambdaLR
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Advantage
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.parallel.gradients import add_up, clip_to_norm
-from ada_lightning.parallel.pieces import whole_weights
+from ada_lightning.parallel.gradients import add_up, clip_to_norm, whole_weights
 from ada_lightning.parallel.sharding import whole_model
-from ada_lightning.run.malloc import give_back_freed_memory
+from ada_lightning.run.machine import give_back_freed_memory
 from ada_lightning.training.batch import Microbatch, TrainingBatch
 from ada_lightning.training.losses import PolicyLoss, TokenTerms
-from ada_lightning.training.models.compiled import compile_layers
-from ada_lightning.training.models.trained import AllParameters, TrainedParameters
+from ada_lightning.training.models.trained import AllParameters, TrainedParameters, compile_layers
 from ada_lightning.training.readable_policy import ReadablePolicy, T
 from ada_lightning.training.token_masks import HeadUpdate, TokenMask
 from ada_lightning.training.updates import (
@@ -40,10 +40,7 @@ from ada_lightning.training.updates import (
     halved,
     is_out_of_memory,
 )
-from ada_lightning.training.updates.drift import Drift
-from ada_lightning.training.updates.figures import add_sums, update_figures
-from ada_lightning.training.updates.gradient_sum import GradientSum
-from ada_lightning.training.updates.streamed_part import StreamedPart
+from ada_lightning.training.updates.sums import Drift, GradientSum, StreamedPart, add_sums, update_figures
 
 
 class PolicyModule(ReadablePolicy):
@@ -122,9 +119,6 @@ class PolicyModule(ReadablePolicy):
         self.num_memory_retries = 0
         self.update_metrics: dict[str, float] = {}
         """Figures of the last update, keyed ``train/name``; whoever logs steps takes them from here."""
-        self.step_metrics: dict[str, float] = {}
-        """Figures of the last rollout step and of its updates, once they are all done, without any of an earlier step;
-        in the process that rolls out."""
         self._drift = Drift()
 
     def setup(self, stage: str) -> None:

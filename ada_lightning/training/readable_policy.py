@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ada_lightning.core.records import Prompt, ResponseGroup
 from ada_lightning.parallel.checkpoint_writer import write_checkpoint
-from ada_lightning.parallel.pieces import whole_weights
+from ada_lightning.parallel.gradients import whole_weights
 from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.parallel.sharding import Sharding, run_inside
 from ada_lightning.run.phase_clock import PhaseClock
@@ -31,7 +31,7 @@ T = TypeVar("T")
 class ReadablePolicy(LightningModule):
     """A model that is sampled from and asked what it thinks; :class:`~.policy.PolicyModule` trains it.
 
-    It is a :class:`~ada_lightning.core.protocols.policy_view.PolicyView`.
+    It is a :class:`~ada_lightning.core.protocols.part.PolicyView`.
 
     Args:
         temperature: of the training rollouts; log-probabilities are those of the tempered distribution.
@@ -54,13 +54,28 @@ class ReadablePolicy(LightningModule):
         self.interrupt_check: Callable[[], None] = lambda: None
         """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
         self.max_tokens_at_once = 1024
-        """Tokens of prompts and responses that are read in one pass; a longer one alone. Whoever trains sets it."""
-        self.sends_adapters = False
-        """Whether the engine has the frozen weights and takes adapters alone."""
+        """Tokens of prompts and responses that are read in one pass; a longer one alone."""
         self.ranks = Ranks()
-        """The processes that train this policy. The strategy of several processes replaces it."""
+        """The processes that train this policy."""
         self.sharding: Sharding | None = None
         """How the weights are spread over processes; None where each has them whole."""
+
+    def spread(self, ranks: Ranks, sharding: Sharding | None = None) -> None:
+        """Be trained by several processes. Called by their strategy, before the model is loaded.
+
+        Args:
+            ranks: the processes.
+            sharding: how the weights are spread over them; None: each has them whole.
+        """
+        self.ranks, self.sharding = ranks, sharding
+
+    def interrupt_with(self, check: Callable[[], None]) -> None:
+        """Call ``check`` between microbatches; it may raise to stop where no weight is half-updated."""
+        self.interrupt_check = check
+
+    def read_at_once(self, max_tokens: int) -> None:
+        """Read so many tokens of prompts and responses in one pass outside of updates; a longer one alone."""
+        self.max_tokens_at_once = max_tokens
 
     @property
     def reads_hidden(self) -> bool:
@@ -225,10 +240,10 @@ class ReadablePolicy(LightningModule):
         else:
             yield from self.ranks.stream("weights", whole_weights(self.model))
 
-    def engine_weights(self) -> Iterator[tuple[str, Tensor]]:
+    def engine_weights(self, *, adapters_only: bool = False) -> Iterator[tuple[str, Tensor]]:
         """What the engine loads: :meth:`named_weights`, or the adapters alone where it has the rest."""
         self._leave_memory_to_engines()
-        return self.trained.named_adapters(self.model) if self.sends_adapters else self.named_weights()
+        return self.trained.named_adapters(self.model) if adapters_only else self.named_weights()
 
     def _leave_memory_to_engines(self) -> None:
         """Give back what the update used: an engine of another process that slept on this GPU wakes up in it."""

@@ -8,17 +8,34 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
+from ada_lightning.core.checks import refuse
+from ada_lightning.core.method import Method
+from ada_lightning.core.protocols import Sampler, Selection
 from ada_lightning.core.records import ResponseGroup, ResponsePool
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.updates import is_out_of_memory
-from ada_lightning.training.updates.streamed_part import NOT_DIVIDED, StreamedPart
+from ada_lightning.training.updates.sums import NOT_DIVIDED, StreamedPart
 
-Select = Callable[[ResponsePool], ResponseGroup]
-"""Selects from a complete pool."""
 T = TypeVar("T")
 Pack = Callable[[Sequence[ResponseGroup]], TrainingBatch]
 """Packs groups as those of a step are."""
+
+
+def check_streaming(method: Method, *, updates_per_rollout: int, num_processes: int) -> None:
+    """Refuse what would train on wrong gradients. Of a configuration all is said, before a model loads.
+
+    Raises:
+        ValueError: gradients cannot be computed while the rollout of their step goes on.
+    """
+    sampler = type(method.sampler)
+    refuse(
+        updates_per_rollout > 1 and "rollout.stream_gradients needs one update per rollout",
+        num_processes > 1 and "rollout.stream_gradients needs one training process",
+        method.refill.is_on and "rollout.stream_gradients does not go with refill",
+        sampler.connect is not Sampler.connect
+        and f"rollout.stream_gradients does not go with {sampler.__name__}, which reads the policy meanwhile",
+    )
 
 
 class StreamedGradients:
@@ -33,13 +50,13 @@ class StreamedGradients:
 
     Args:
         policy: whose gradients these are.
-        select: what is kept of a pool, by what it holds alone.
+        selection: what is kept of a pool, by what it holds alone.
         pack: as the step will be packed, in one batch.
         max_tokens: tokens that pass through the policy at once; prompts wait until they are so many.
     """
 
-    def __init__(self, policy: PolicyModule, select: Select, pack: Pack, *, max_tokens: int) -> None:
-        self._policy, self._select, self._pack, self._max_tokens = policy, select, pack, max_tokens
+    def __init__(self, policy: PolicyModule, selection: Selection, pack: Pack, *, max_tokens: int) -> None:
+        self._policy, self._selection, self._pack, self._max_tokens = policy, selection, pack, max_tokens
         self._step = 0
         self._lag: int | None = None
         self._told: SimpleQueue[ResponsePool | int] = SimpleQueue()
@@ -82,7 +99,8 @@ class StreamedGradients:
         """
         self._policy.interrupt_check()
         while self._part is not None and (pool := self._next_pool()) is not None:
-            group = self._select(pool)
+            (kept,) = self._selection.select_all([pool])  # before its step is complete
+            group = ResponseGroup(pool, kept)
             (row,) = self._policy.advantages([group])
             self._waiting.append(group.with_advantages(row))
             self._num_waiting += sum(part.num_computed_tokens for part in self._pack(self._waiting[-1:]))

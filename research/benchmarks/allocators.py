@@ -35,7 +35,7 @@ import numpy as np
 from hydra.utils import instantiate
 
 from ada_lightning.core.protocols import Advantage, Sampler
-from ada_lightning.core.records import Belief, Completion, Grade, Prompt, ResponseGroup, SamplingSettings
+from ada_lightning.core.records import Belief, Completion, Prompt, ResponseGroup, SamplingSettings, Verdict
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
     HistoryBaselineAdvantage,
@@ -44,16 +44,17 @@ from ada_lightning.methods.advantages import (
 )
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.objectives import LinearObjective
-from ada_lightning.methods.sampling import CGrpoSampler, UniformSampler
-from ada_lightning.rollout.engines.scripted import POSITIVE_TOKEN, ScriptedEngine, ScriptedGrader
+from ada_lightning.methods.published.cgrpo import CGrpoSampler
+from ada_lightning.methods.sampling import UniformSampler
 from research.benchmarks.report import save
 from research.benchmarks.simulation.pass_rates import MIXES
 from research.drive import advantages, collect, composed, scripted_prompts
+from research.scripted import POSITIVE_TOKEN, ScriptedEngine, ScriptedGrader
 
 _BY_TOKENS = ("sampler.by_tokens=true",)
 _TOKEN_DIVISION = (
     "sampler=vip",
-    "sampler.variance._target_=ada_lightning.methods.sampling.KnownBaselineVariance",
+    "sampler.variance._target_=ada_lightning.methods.published.token_division.KnownBaselineVariance",
     "sampler.n_min=1",
 )
 
@@ -66,7 +67,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "Ada-Seq-balance, posterior": ("sampler=balance_posterior",),
     "Ada-Est": ("sampler=estimated",),
     "VIP, RLOO": ("sampler=vip",),
-    "VIP, Dr.GRPO": ("sampler=vip", "sampler.variance._target_=ada_lightning.methods.sampling.DrGrpoVariance"),
+    "VIP, Dr.GRPO": ("sampler=vip", "sampler.variance._target_=ada_lightning.methods.published.vip.DrGrpoVariance"),
     "Knapsack": ("sampler=knapsack",),
     "CoBA-RL": ("sampler=coba",),
     "GVM, G = 1": ("sampler=gvm", "sampler/gradient_norm=constant"),
@@ -182,7 +183,7 @@ class AnsweringGrader(ScriptedGrader):
 
     def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
         """Grade one response."""
-        self._ready.append((ticket, Grade(float(completion.text == str(POSITIVE_TOKEN)), answer=completion.text)))
+        self._ready.append((ticket, Verdict(float(completion.text == str(POSITIVE_TOKEN)), answer=completion.text)))
 
 
 def sampler_of(name: str) -> Sampler:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from ada_lightning.run.cores import SPIN_COUNT
+from ada_lightning.run.machine import SPIN_COUNT
 from research.benchmarks.report import save
 
 CORES = str(os.cpu_count() or 1)

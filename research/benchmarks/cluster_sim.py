@@ -39,7 +39,6 @@ from ada_lightning.core.schedule import Barrier, Continuous, Schedule
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from research.benchmarks import report
 from research.benchmarks.overlap import ASSUMED, OverlappedRun
 from research.benchmarks.simulation import cpu, validation
@@ -49,6 +48,7 @@ from research.benchmarks.simulation.pass_rates import MIXES
 from research.benchmarks.simulation.replica import Fates
 from research.benchmarks.simulation.rolling_engine import RollingEngine
 from research.drive import collect
+from research.scripted import ScriptedGrader
 
 NUM_PROMPTS, PROMPT_TOKENS, MAX_NEW_TOKENS = 512, 150, 2048
 NUM_REPLICAS, SLOTS = 8, 1024

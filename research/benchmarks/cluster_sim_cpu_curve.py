@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))  # before tor
 
 def main() -> None:
     """Measure and save."""
-    from ada_lightning.run.malloc import keep_freed_memory
+    from ada_lightning.run.machine import keep_freed_memory
     from ada_lightning.training.models.wheel import SmolLM2Wheel
     from research.benchmarks import report
     from research.benchmarks.simulation import cpu, validation

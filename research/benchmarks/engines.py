@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.run.cores import SPIN_COUNT
+from ada_lightning.run.machine import SPIN_COUNT
 
 # As every program of this project has them, before torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))

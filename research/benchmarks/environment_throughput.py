@@ -17,7 +17,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome, SamplingSettings
 from research.benchmarks.report import save
 
 SHORTEST, LONGEST, NUM_TURNS, GROUP_SIZE = 8, 24, 4, 4
@@ -34,7 +34,7 @@ class CompleteTurns:
         length = random.Random(seed).randint(SHORTEST, LONGEST)
         self.engine.submit(request_id, prompt_ids, replace(settings, max_new_tokens=length), seed)
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Run one engine step."""
         return [replace(generation, is_truncated=False) for generation in self.engine.poll()]
 
@@ -89,11 +89,11 @@ def _measured(model: Any, engine: Any, pools: dict[float, Any], arguments: argpa
     """Time both kinds in turns, after a rollout that builds kernels; one row each."""
     from ada_lightning.data.formats import ChatFormat
     from ada_lightning.methods.sampling import UniformSampler
-    from ada_lightning.rollout.engines.scripted import ScriptedGrader
     from ada_lightning.rollout.episodes.continuation import Continuation
     from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
     from research.benchmarks.workload import EOS_TOKEN_IDS
     from research.drive import collect
+    from research.scripted import ScriptedGrader
 
     continuation = Continuation(model.tokenizer, ChatFormat(), EOS_TOKEN_IDS, "user").after
     prompts, settings = model.prompts(arguments.episodes // GROUP_SIZE), SamplingSettings(max_new_tokens=LONGEST)
@@ -102,7 +102,7 @@ def _measured(model: Any, engine: Any, pools: dict[float, Any], arguments: argpa
     for repetition in range(arguments.repetitions + 1):
         for seconds, pool in pools.items():
             engine.engine._engine.reset_prefix_cache()
-            episodes = OpenEpisodes(pool, continuation, sampling=settings, max_turns=NUM_TURNS, seed=0)
+            episodes = OpenEpisodes(pool, continuation, max_turns=NUM_TURNS, seed=0)
             _, stats = collect(
                 prompts,
                 UniformSampler(group_size=GROUP_SIZE),

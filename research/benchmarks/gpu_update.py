@@ -29,7 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
 import torch
 
-from ada_lightning.run.bfloat16 import has_fast_bfloat16
+from ada_lightning.run.machine import has_fast_bfloat16
 from research.benchmarks.memory_plan import GIB, QWEN_1_5B, RESERVE_GIB, Architecture, Setting, plan
 from research.benchmarks.report import save
 from research.benchmarks.update import make_policy, make_variants, pack, random_groups, unloaded_policy, update
@@ -54,7 +54,7 @@ def main() -> None:
     if device == "cpu" and not arguments.tiny:
         sys.exit("error: this machine has no GPU that torch sees; --tiny only tries whether the benchmark runs")
     architecture = TINY if arguments.tiny else QWEN_1_5B
-    groups = paper_groups(2 if arguments.tiny else NUM_PROMPTS)
+    groups = paper_groups(2, 64) if arguments.tiny else paper_groups(NUM_PROMPTS)
     if arguments.strategy:
         print(json.dumps(by_trainer(arguments.strategy, arguments.model, groups, arguments.repetitions)))
         return
@@ -121,11 +121,11 @@ def write_model(architecture: Architecture, folder: Path, device: str) -> Path:
     return folder
 
 
-def paper_groups(num_prompts: int) -> list:
-    """Return prompts with four responses each, of log-normal length: median 400 tokens, mean about 530."""
+def paper_groups(num_prompts: int, max_response: int = MAX_RESPONSE) -> list:
+    """Return prompts with four responses each, of log-normal length: median 400 tokens, mean about 530 uncut."""
 
     def length(generator: random.Random) -> int:
-        return min(MAX_RESPONSE, 1 + int(generator.lognormvariate(6.0, 0.8)))
+        return min(max_response, 1 + int(generator.lognormvariate(6.0, 0.8)))
 
     return random_groups(length, num_prompts, PROMPT_TOKENS)
 
@@ -231,9 +231,8 @@ def planned(architecture: Architecture, max_tokens: int, lora_rank: int = 0) -> 
 
 def to_engine(policy: Any) -> dict[str, float]:
     """Return the seconds until all weights stand, in bfloat16, in memory that engines of the machine read."""
-    from ada_lightning.parallel.pieces import whole_weights
-    from ada_lightning.rollout.engines.published_weights import on_cpu
-    from ada_lightning.rollout.engines.shared_weights import SharedWeights
+    from ada_lightning.parallel.gradients import whole_weights
+    from ada_lightning.rollout.engines.published_weights import SharedWeights, on_cpu
 
     memory, seconds = SharedWeights(), []
     for _ in range(2):

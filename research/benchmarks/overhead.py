@@ -57,9 +57,9 @@ def instrument(recorder: Recorder) -> None:
 
     import ada_lightning.data.datamodule as datamodule
     from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
-    from ada_lightning.data.datamodule import RolloutDataModule
     from ada_lightning.rewards.pool import RewardPool
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+    from ada_lightning.rollout.loop import Loop
     from ada_lightning.rollout.service import RolloutService
     from ada_lightning.training.policy import PolicyModule
 
@@ -73,7 +73,7 @@ def instrument(recorder: Recorder) -> None:
         (RewardPool, "poll", "handing to graders"),
         (RewardPool, "wait", "waiting for graders"),
         (RolloutService, "_drive", "collector and sampler"),
-        (RolloutDataModule, "rollout_batches", "estimator and figures"),
+        (Loop, "rollout", "estimator and figures"),
         (datamodule, "pack_for_replicas", "packing"),
         (PolicyModule, "microbatch_loss", "forward"),
         (PolicyModule, "manual_backward", "backward"),

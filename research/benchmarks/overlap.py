@@ -8,7 +8,7 @@ give a version to the engines:
 - ``drained``: one version at a time in all of them. A step of the next one waits until everything older is done, so of
   the lag only the update is hidden. So the product does it with a single engine.
 - ``rolling``: engines go over to a version one after another, by the product's own code
-  (:mod:`ada_lightning.rollout.engines.rolling_switch`). So it does with several.
+  (:mod:`ada_lightning.rollout.engines.request_queue`). So it does with several.
 - ``side by side``: every engine serves every version, as it could with adapters. Steps fill each other's tails.
 
 And two ways to use what was sampled: a step trains when all of it is there, or ``streamed``: each prompt is computed as
@@ -23,13 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ada_lightning.core.records import Grade, Prompt, ResponseGroup, SamplingSettings
+from ada_lightning.core.records import Outcome, Prompt, Request, ResponseGroup, SamplingSettings, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, Request, StepSettings
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import POSITIVE_TOKEN
 from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.rolling_engine import RollingEngine
+from research.scripted import POSITIVE_TOKEN
 
 ASSUMED = {"sync_s": 1.0, "copy_s": 0.2, "optimizer_s": 0.5}
 """Seconds of :class:`OverlappedRun` for 1.5B parameters; the copy is of 3 GB at 15 GB/s."""
@@ -162,7 +162,7 @@ class OverlappedRun:
     def _tell(self, number: int, request: Request, generation: Any) -> None:
         step, ids = self._open[number], generation.response_ids
         num_open = step.num_open
-        grade = Grade(float(ids[0] == POSITIVE_TOKEN))
+        grade = Verdict(float(ids[0] == POSITIVE_TOKEN))
         step.tell(request, Outcome(str(ids[0]), ids, generation.sampling_logprobs, generation.is_truncated, grade))
         self._completed_at.setdefault(number, []).extend([self.engine.now] * (num_open - step.num_open))
         unwanted = [f"{number}/{dropped.slot}/{dropped.sample_index}" for dropped in step.dropped()]

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ada_lightning.core.protocols import Reward
-from ada_lightning.core.records import Completion, Grade, Prompt
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastBoxed
 from ada_lightning.rewards.function import FunctionReward
@@ -136,7 +136,7 @@ def _receive(
     return (now if finished else heard), max(silence, now - heard)
 
 
-def _count(tally: Tally, case: Case, grade: Grade) -> None:
+def _count(tally: Tally, case: Case, grade: Verdict) -> None:
     if grade.failure:
         tally.failures[grade.failure] += 1
     tally.watched += "audit_events" in grade.components

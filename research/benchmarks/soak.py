@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.run.exit_codes import REQUEUE, STALLED
+from ada_lightning.run.stopping import REQUEUE, STALLED
 from research.benchmarks.faults.inject import Fault, read_done, write_schedule
 from research.benchmarks.faults.sessions import SMALL, MemoryWatch, exit_code, start_session, warm_up
 from research.benchmarks.report import RELIABILITY, save

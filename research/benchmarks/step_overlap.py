@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ada_lightning.run.cores import SPIN_COUNT
+from ada_lightning.run.machine import SPIN_COUNT
 from research.benchmarks.report import save
 
 LOSS = ("loss.anchor=behaviour", "loss.importance_cap=0")

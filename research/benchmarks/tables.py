@@ -21,6 +21,7 @@ from scipy import stats
 
 from research.audit.coverage import table as evaluation_coverage
 from research.benchmarks.grading.corpus import cells as graded_kind
+from research.benchmarks.method_tables import TABLES as METHOD_TABLES
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
 from research.studies.calculator import table as calculator
@@ -663,6 +664,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "real_model_gate": _gate,
     "real_model_calibration": _calibration,
     **VARIANCE_TABLES,
+    **METHOD_TABLES,
     "when_to_use": when_to_use,
 }
 

@@ -65,7 +65,7 @@ def main() -> None:
 
 def measure(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
     """Seconds of every variant, in turn, and their ratios to ours."""
-    from ada_lightning.run.malloc import keep_freed_memory
+    from ada_lightning.run.machine import keep_freed_memory
 
     keep_freed_memory()
     policy, optimizer = make_policy(arguments.model)
@@ -133,7 +133,7 @@ def make_variants(
     policy: Any, groups: list, optimizer: Any, max_tokens: int = MAX_TOKENS_PER_MICROBATCH
 ) -> dict[str, Callable[[], int]]:
     """Return what to time by name; each makes one update and returns the tokens it computed, padding included."""
-    from ada_lightning.training.models.compiled import compile_layers
+    from ada_lightning.training.models.trained import compile_layers
 
     model, ours = policy.model, policy.attention.implementation
     batch, repeated = (
@@ -186,7 +186,7 @@ def adapter_updates(model: str, groups: list) -> Callable[[], int]:
     """Return an update of adapters of rank 32 alone, the rest held as a run holds it."""
     import torch
 
-    from ada_lightning.run.bfloat16 import has_fast_bfloat16
+    from ada_lightning.run.machine import has_fast_bfloat16
     from ada_lightning.training.models.lora import LoraParameters
 
     policy, optimizer = make_policy(model, parameters=LoraParameters(rank=32))
@@ -200,7 +200,7 @@ def fast_autocast(device: str = "cpu") -> Any:
     """What ``trainer.precision=auto`` computes in on this machine."""
     import torch
 
-    from ada_lightning.run.bfloat16 import has_fast_bfloat16
+    from ada_lightning.run.machine import has_fast_bfloat16
 
     return torch.autocast(device, torch.bfloat16, enabled=has_fast_bfloat16(on_gpu=device == "cuda"))
 
@@ -251,7 +251,7 @@ def padded_logprobs(policy: Any, model: Any, microbatch: Any) -> Any:
 
 def peak_memory(model: str, **case: int) -> dict[str, float]:
     """Peak memory in GiB of two updates, and where it stood before."""
-    from ada_lightning.run.malloc import keep_freed_memory
+    from ada_lightning.run.machine import keep_freed_memory
 
     if not case.get("default_malloc"):
         keep_freed_memory()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.core.records import Completion, Generation, Grade, Prompt, SamplingSettings
-from ada_lightning.rollout.engines.scripted import ScriptedGrader
+from ada_lightning.core.records import Completion, Outcome, Prompt, SamplingSettings, Verdict
+from research.scripted import ScriptedGrader
 
 if TYPE_CHECKING:
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine
@@ -44,7 +44,7 @@ def default_model() -> DefaultModel:
     """Unpack the model where that was not done before, and silence its libraries."""
     from transformers import AutoTokenizer
 
-    from ada_lightning.run.malloc import keep_freed_memory
+    from ada_lightning.run.machine import keep_freed_memory
     from ada_lightning.run.terminal import quiet_libraries
     from ada_lightning.training.models.wheel import SmolLM2Wheel
 
@@ -101,7 +101,7 @@ class ScriptedLengths:
         length = self._lengths[slot, int(sample_index)]
         self._engine.submit(request_id, prompt_ids, replace(settings, max_new_tokens=length), seed)
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Run one engine step. Ending at its length is this engine's way to finish, not a truncation."""
         return [replace(generation, is_truncated=False) for generation in self._engine.poll()]
 
@@ -119,4 +119,4 @@ class ScriptedVerdicts(ScriptedGrader):
     def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
         """Look one response up; tickets begin with (collection, slot, sample index)."""
         _, slot, sample_index, *_ = ticket
-        self._ready.append((ticket, Grade(float(self._verdicts[str(slot), sample_index]))))
+        self._ready.append((ticket, Verdict(float(self._verdicts[str(slot), sample_index]))))

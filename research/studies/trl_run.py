@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from ada_lightning.adapters.trl import AdaRollouts
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import replacing
 from research.audit.logs import accuracy
 from research.studies.field.setting import HELDOUT, TRAIN, prepare
 from research.studies.field.warm_start import MODEL

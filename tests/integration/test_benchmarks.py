@@ -23,6 +23,7 @@ SMALLEST = {
     "benchmarks.gpu_update": ["--tiny", "--repetitions", 1],
     "benchmarks.memory_plan": [],
     "benchmarks.overhead": ["--steps", 2, *OVERRIDES],
+    "benchmarks.one_file": ["--draw"],
     "benchmarks.startup": [],
     "benchmarks.reward_attack": ["--num", 20, "--orders", 4, "--judged", 200],
     "benchmarks.update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],

@@ -7,6 +7,7 @@ import json
 import pytest
 from omegaconf import OmegaConf
 
+from ada_lightning.methods.catalog import names
 from tests.integration.conftest import ROOT, column, rows
 from tests.unit.documented import unexplained
 
@@ -63,7 +64,7 @@ takes gradients of the policy before it draws. Adapters, drawing ahead and resum
 process of its own, several, one that dies: test_several_processes.py, test_ray_pool.py, test_faults.py. Sleeping needs
 a GPU: docs/gpu_acceptance.sh.
 """
-EXPERIMENTS = sorted(path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml"))
+EXPERIMENTS = names(ROOT / "conf", "experiment")
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)

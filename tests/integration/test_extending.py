@@ -17,17 +17,14 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def test_the_page_runs(programs, store, tmp_path):
     blocks = BLOCK.findall(PAGE)
     (code,) = [text for language, text in blocks if language == "python"]
-    (tmp_path / "my_methods.py").write_text(code)
-    files = re.findall(r"`(my_conf/[\w/]+\.yaml)`", PAGE)
-    contents = [text for language, text in blocks if language == "yaml"]
-    for name, text in zip(files, contents, strict=True):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    (name,) = re.findall(r"^`(my_conf/\w+\.py)`", PAGE, re.MULTILINE)
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text(code)
     (line,) = [text.strip() for language, text in blocks if not language]
     program, *arguments = line.removeprefix("python ").split()
     options = [*SMALL, *WITHOUT_VLLM, *QUIET[1:], "~callbacks.preview", f"run_dir={tmp_path}/run"]
     options.append(f"logger.mlflow.tracking_uri={store}")
-    result = programs.run(program, *arguments, *options, cwd=tmp_path, environment={"PYTHONPATH": f"{tmp_path}"})
+    result = programs.run(program, *arguments, *options, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "update: exact for f(p) = log p as far as 16 responses can see" in result.stdout
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())

@@ -12,9 +12,8 @@ import torch
 
 from ada_lightning.callbacks.prompt_log import read_prompts
 from ada_lightning.callbacks.response_log import read_responses
-from ada_lightning.run.exit_codes import REQUEUE, STALLED
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import REQUEUE, STALLED, RunStoppedError
 from research.benchmarks.exact_resume import differences
 from research.benchmarks.faults.inject import Fault, read_done, write_schedule
 from tests.integration.conftest import QUIET, SMALL, WITHOUT_VLLM, column, logged_runs, members, rows, wait_until

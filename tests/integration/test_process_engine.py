@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
-from ada_lightning.run.cores import num_cores
+from ada_lightning.run.machine import num_cores
 from tests.integration.conftest import column
 
 pytestmark = pytest.mark.vllm

@@ -143,7 +143,7 @@ def test_logprobs_of_five_turns_are_the_trainers_in_one_pass_as_those_of_one_tur
     groups, _ = builders.collect(
         [Prompt(f"p{index}", (), prompt_ids=tuple(ids)) for index, ids in enumerate(PROMPTS)],
         TurnsOfFourTokens(engine), UniformSampler(group_size=2), settings=settings,
-        episodes=OpenEpisodes(environments, scaffold, sampling=settings, max_turns=5, seed=0),
+        episodes=OpenEpisodes(environments, scaffold, max_turns=5, seed=0),
     )  # fmt: skip
     gaps, turns = [], []
     for group in groups:

@@ -24,7 +24,7 @@ defaults:
 experiment_name: mine
 callbacks:
   lengths_again:
-    _target_: ada_lightning.callbacks.response_lengths.ResponseLengths
+    _target_: ada_lightning.callbacks.response_log.ResponseLengths
 """
 
 

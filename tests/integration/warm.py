@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from research.benchmarks.faults.sessions import exit_code, warm_up
+from tests.composed_once import compose_once
 from tests.heap import settle_imports
-from tests.parsed_once import parse_once
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,10 +132,10 @@ def _import_the_rest():
 
 
 def _compose():
-    """A start composes its configuration four times; what is parsed here is parsed for all of them."""
+    """A start composes its configuration four times; what is done here is done for all of them."""
     from hydra import compose, initialize_config_dir
 
-    parse_once()
+    compose_once()
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         for program in ("train", "evaluate", "prepare"):
             compose(program, ["run_name=warm"])

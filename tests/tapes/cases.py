@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
-EXPERIMENTS = sorted(file.stem for file in (CONF / "experiment").glob("*.yaml"))
+from ada_lightning.config.generated import CONFIG_DIR as CONF
+from ada_lightning.methods.catalog import experiments
+
+EXPERIMENTS = [name for name in experiments(CONF) if "/" not in name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 GRADED_ONLY = {"ada_spread_partial_credit", "sampler_spread_budget", "selection_quantile", "selection_quantile_random"}
 """What makes no sense of rewards of 0 and 1."""
 BINARY_ONLY = ("exact", "stratified")
-"""Advantages of two classes (``conf/advantage``); the product refuses partial credit with them."""
+"""Advantages of two classes; the product refuses partial credit with them."""
 
 
 GRADED_PARTS = ("advantage_", "curriculum_", "estimator_", "refill_", "sampler_", "selection_")

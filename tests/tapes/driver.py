@@ -29,13 +29,14 @@ from torch import Tensor, nn
 
 from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
 from ada_lightning.callbacks.rollout_listener import RolloutListener
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup
+from ada_lightning.core.records import Outcome, Prompt, ResponseGroup, Verdict
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.seeded_tensors import response_identity
 from tests.tapes import world
-from tests.tapes.cases import BINARY_ONLY, CONF, Case
+from tests.tapes.cases import BINARY_ONLY, Case
 from tests.tapes.world import Latency
 
 PARTS_OF_A_METHOD = (
@@ -82,7 +83,7 @@ def _one_thread() -> Iterator[None]:
 @lru_cache(maxsize=1)
 def _composed(overrides: tuple[str, ...]) -> tuple[DictConfig, dict[str, Any]]:
     """Return the configuration, and what was chosen of each group."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
         cfg = compose("train", overrides=list(overrides), return_hydra_config=True)
     with open_dict(cfg):
         chosen = dict(cfg.pop("hydra").runtime.choices)
@@ -118,7 +119,7 @@ def _shrunk(cfg: DictConfig, case: Case, latency: Latency, folder: str) -> DictC
 def _run(cfg: DictConfig, folder: Path) -> list[dict[str, Any]]:
     seed_everything(cfg.seed, verbose=False)
     latency = next(latency for latency in world.LATENCIES if latency.name == cfg.rollout.engine.latency)
-    data = instantiate(cfg.data, curriculum=instantiate(cfg.curriculum))
+    data = instantiate(cfg.data, _partial_=True)(curriculum=instantiate(cfg.curriculum))
     data.train_prompts = [_prompt(number) for number in range(len(world.TEXTS))]
     estimator = instantiate(cfg.estimator)
     estimator.check_prompts(data.train_prompts)
@@ -161,7 +162,7 @@ class ScriptedEngine(RolloutEngine):
     def __init__(self, *, max_num_seqs: int, latency: str, graded: bool, max_model_tokens: int, **others: Any) -> None:
         self.max_num_seqs, self.max_model_tokens, self._graded = max_num_seqs, max_model_tokens, graded
         self._latency = next(known for known in world.LATENCIES if known.name == latency)
-        self._running: dict[str, tuple[int, Generation]] = {}
+        self._running: dict[str, tuple[int, Outcome]] = {}
         self._clock = self._version = self._num_submitted = 0
         self.launched.clear()
 
@@ -172,9 +173,12 @@ class ScriptedEngine(RolloutEngine):
         drawn = world.respond(prompt_ids[0], seed, self._version, graded=self._graded)
         due = self._clock + self._latency.polls(random.Random(seed), drawn, self._num_submitted)
         self._num_submitted += 1
-        self._running[request_id] = due, Generation(request_id, drawn.token_ids, drawn.logprobs, drawn.is_truncated)
+        self._running[request_id] = (
+            due,
+            Outcome("", drawn.token_ids, drawn.logprobs, drawn.is_truncated, request_id=request_id),
+        )
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         self._clock += 1
         due = sorted((at, name) for name, (at, _) in self._running.items() if at <= self._clock)
         return [self._running.pop(name)[1] for _, name in due]
@@ -202,20 +206,20 @@ class ScriptedGrader:
     def __init__(self, latency: Latency) -> None:
         self._latency = latency
         self._clock = 0
-        self._waiting: list[tuple[int, Any, Grade]] = []
+        self._waiting: list[tuple[int, Any, Verdict]] = []
 
     def submit(self, ticket: Any, prompt: Prompt, completion: Any) -> None:
         verdict = world.grade(completion.text)
-        graded = Grade(verdict.reward, verdict.failure, answer=verdict.answer, components=verdict.components)
+        graded = Verdict(verdict.reward, failure=verdict.failure, answer=verdict.answer, components=verdict.components)
         self._waiting.append((self._clock + self._latency.grader_delay, ticket, graded))
 
-    def poll(self) -> list[tuple[Any, Grade]]:
+    def poll(self) -> list[tuple[Any, Verdict]]:
         self._clock += 1
         due = [(ticket, graded) for at, ticket, graded in self._waiting if at <= self._clock]
         self._waiting = [waiting for waiting in self._waiting if waiting[0] > self._clock]
         return due[::-1] if self._latency.newest_first else due
 
-    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
+    def wait(self, timeout_s: float) -> list[tuple[Any, Verdict]]:
         return self.poll()
 
     def discard_pending(self) -> None:

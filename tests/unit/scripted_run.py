@@ -11,8 +11,8 @@ from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
 from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
 from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from ada_lightning.training.policy import PolicyModule
+from research.scripted import ScriptedGrader
 from tests.unit.methods.curriculum.histories import prompts
 
 TOKENIZER = SimpleNamespace(

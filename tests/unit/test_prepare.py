@@ -16,7 +16,7 @@ from ada_lightning.config.check import ConfigError, check_config, override_error
 from ada_lightning.config.prepare import UNUSED, check_prepare_config
 from ada_lightning.programs.prepare import prepare, train_command
 from ada_lightning.programs.start import CONFIG_DIR as CONF
-from ada_lightning.run.run_stopped import SamplingStoppedError
+from ada_lightning.run.stopping import SamplingStoppedError
 from tests.unit.analysis.offline import right_or_wrong
 
 SCRIPTED = [

@@ -12,6 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from ada_lightning.methods.catalog import names
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -52,7 +54,7 @@ def test_a_page_without_an_entry_an_entry_without_a_page_and_one_named_twice_are
 def test_every_experiment_has_a_section_with_its_claim_its_command_and_where_it_departs(site):
     page = site.experiments_page()
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## )", page, re.MULTILINE | re.DOTALL))
-    assert set(sections) == {file.stem for file in (ROOT / "conf" / "experiment").glob("*.yaml")}
+    assert set(sections) == {*names(ROOT / "conf", "experiment")}
     assert all("**Changes**" in section for section in sections.values())
     assert "responses where they lower the gradient's variance most" in sections["vip"]  # its file
     assert "[arXiv:2602.01601](https://arxiv.org/abs/2602.01601)" in sections["vip"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ada_lightning.methods.catalog import names
 from tests.tapes import cases, driver, tape, world
 from tests.tapes.compare import differences
 from tests.tapes.record import differences_now
@@ -43,7 +44,7 @@ def test_every_method_and_every_part_has_a_tape_and_nothing_else_has():
 
 @pytest.mark.parametrize("group", driver.PARTS_OF_A_METHOD)
 def test_every_option_of_a_group_is_on_a_tape(group):
-    options = {file.stem for file in (cases.CONF / group).glob("*.yaml")}
+    options = {*names(cases.CONF, group)}
     chosen = {choice for name in TAPES for choice in recorded(name)["case"]["choices"].get(group, ())}
     assert options
     assert options - chosen == NOT_RECORDED.get(group, set())

@@ -11,7 +11,7 @@ class GemEnvironment(SeededEnvironment):
     Args:
         name: of the environment, such as ``game:GuessTheNumber-v0-easy``.
         arguments: of its constructor.
-        probe: see :class:`~ada_lightning.adapters.environments.library.SeededEnvironment`.
+        probe: turns by which seeds are tested at start; None: one that suits a game of numbers.
     """
 
     package, tested = "gem-llm", ((0, 1), (0, 2))

@@ -20,7 +20,7 @@ class OpenEnvEnvironment(SeededEnvironment):
         action: field of its actions that has the model's turn.
         observation: field of its observations that the model reads.
         arguments: of ``reset``, besides ``seed``.
-        probe: see :class:`~ada_lightning.adapters.environments.library.SeededEnvironment`.
+        probe: turns by which seeds are tested at start; None: one that suits a game of numbers.
     """
 
     package, tested = "openenv-core", ((0, 3), (0, 4))

@@ -20,7 +20,7 @@ class TextArenaEnvironment(SeededEnvironment):
     Args:
         name: of the game, such as ``GuessTheNumber-v0``.
         arguments: of its constructor.
-        probe: see :class:`~ada_lightning.adapters.environments.library.SeededEnvironment`.
+        probe: turns by which seeds are tested at start; None: one that suits a game of numbers.
     """
 
     package, tested = "textarena", ((0, 7), (0, 8))

@@ -6,12 +6,12 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from torch.nn import Module
 
+from ada_lightning.core.records import Verdict
 from ada_lightning.rewards.user_function import mentions
 from ada_lightning.run.doctor import about_percentages
 
@@ -21,18 +21,6 @@ FROM_THE_TRAINER = ("trainer_state", "log_extra", "log_metric")
 """What TRL hands every reward function beside :data:`GIVEN` and the columns."""
 _NO_COLUMNS = ("prompt", "completion", "completion_ids")
 """Names in a row that TRL hands over otherwise, or not at all."""
-
-
-@dataclass(slots=True)
-class Graded:
-    """What reward functions say of one response."""
-
-    reward: float | None
-    """Sum of weight times reward over the functions that gave one; None where none did."""
-    parts: dict[str, float]
-    """Rewards by the name of their function, without those that gave none."""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """What they logged of it by ``log_extra``, by column."""
 
 
 class Grading:
@@ -103,14 +91,20 @@ class Grading:
         texts: Sequence[str],
         completion_ids: Sequence[list[int]],
         trainer_state: Any = None,
-    ) -> list[Graded]:
+    ) -> list[tuple[Verdict, dict[str, Any]]]:
         """Grade responses.
+
+        The reward is the sum of weight times reward over the functions that gave one, and None, which is a failure,
+        where none did. Components are rewards by the name of their function, without those that gave none.
 
         Args:
             rows: of the data set, one for each response.
             texts: of the responses.
             completion_ids: of the responses.
             trainer_state: of the trainer.
+
+        Returns:
+            For each response the verdict, and what functions logged of it by ``log_extra``, by column.
 
         Raises:
             ValueError: a function returned or logged another number of values than there are responses.
@@ -137,12 +131,12 @@ class Grading:
                 prompts=prompts, completions=completions, completion_ids=list(completion_ids), **(columns | taken)
             )
             found.append([_known(reward) for reward in _counted(rewards, len(rows), name)])
-        return [self._graded(values, extra) for *values, extra in zip(*found, extras, strict=True)]
+        return [(self._verdict(values), extra) for *values, extra in zip(*found, extras, strict=True)]
 
-    def _graded(self, values: Sequence[float | None], extra: dict[str, Any]) -> Graded:
+    def _verdict(self, values: Sequence[float | None]) -> Verdict:
         parts = {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
         known = [weight * value for weight, value in zip(self.weights, values, strict=True) if value is not None]
-        return Graded(sum(known) if known else None, parts, extra)
+        return Verdict(sum(known) if known else None, None, parts, "" if known else "reward is None")
 
     def _log_metric(self, name: str, value: float) -> None:
         self.metrics.setdefault(name, []).append(value)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from accelerate.utils import gather_object
 from datasets import IterableDataset
+from transformers import TrainerCallback
+from transformers.trainer_callback import ExportableState
 
 from ada_lightning.adapters.core import Core
 from ada_lightning.adapters.pools import Pool, Pools
 from ada_lightning.adapters.trl.arguments import approximations, refusals, updates_of_a_rollout
-from ada_lightning.adapters.trl.grading import Graded, Grading, RewardFunction
-from ada_lightning.adapters.trl.prompts import PromptRows
-from ada_lightning.adapters.trl.rows import Drawn, Rows
+from ada_lightning.adapters.trl.grading import Grading, RewardFunction
+from ada_lightning.adapters.trl.rows import Drawn, PromptRows, Rows
 from ada_lightning.adapters.trl.sampling import generate, tokenize
-from ada_lightning.adapters.trl.state import AdaState
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.core.records import Verdict
 
 Sample = Callable[[Sequence[list[int]], Sequence[int]], Sequence[tuple[Sequence[int], Sequence[float] | None]]]
 """``(prompt ids, seeds) -> (completion ids, log-probabilities or None)``, one for each response."""
@@ -246,14 +248,14 @@ class AdaRollouts:
         rows = [self.rows.by_id[pool.prompt_id] for pool, _ in launched]
         told = []
         graded = self._grade(rows, drawn, trainer)
-        for (pool, index), response, grade in zip(launched, drawn, graded, strict=True):
-            response.extra = grade.extra
+        for (pool, index), response, (verdict, extra) in zip(launched, drawn, graded, strict=True):
+            response.extra = extra
             outcome = {
-                "reward": grade.reward,
-                "failed": "reward is None" if grade.reward is None else "",
+                "reward": verdict.reward,
+                "failed": verdict.failure,
                 "num_tokens": len(response.completion_ids),
                 "is_truncated": _is_truncated(response.completion_ids, trainer),
-                "components": grade.parts,
+                "components": verdict.components,
                 "logprobs": response.logprobs if self.core.needs_logprobs else (),
             }
             told.append((pool.slot, index, outcome))
@@ -280,7 +282,9 @@ class AdaRollouts:
             self._prompt_ids |= dict(zip(new, ids, strict=True))
         return [self._prompt_ids[prompt_id] for prompt_id in prompt_ids]
 
-    def _grade(self, rows: Sequence[dict[str, Any]], drawn: Sequence[Drawn], trainer: Any) -> list[Graded]:
+    def _grade(
+        self, rows: Sequence[dict[str, Any]], drawn: Sequence[Drawn], trainer: Any
+    ) -> list[tuple[Verdict, dict[str, Any]]]:
         ids = [response.completion_ids for response in drawn]
         texts = trainer.processing_class.batch_decode(ids, skip_special_tokens=True) if ids else []
         return self._grading(rows, texts, ids, trainer.state)
@@ -304,9 +308,9 @@ class AdaRollouts:
         ids = tokenize(trainer, prompts)
         drawn = generate(trainer, ids, at_once=len(prompts))
         output, eos = Rows(), int(trainer.eos_token_ids[0])
-        for prompt_ids, response, grade in zip(ids, drawn, self._grade(rows, drawn, trainer), strict=True):
-            response.extra = grade.extra
-            output.add_response(prompt_ids, response, float("nan") if grade.reward is None else grade.reward, eos)
+        for prompt_ids, response, (verdict, extra) in zip(ids, drawn, self._grade(rows, drawn, trainer), strict=True):
+            response.extra = extra
+            output.add_response(prompt_ids, response, float("nan") if verdict.reward is None else verdict.reward, eos)
         return output.output(with_logprobs=bool(trainer.use_vllm))
 
     def stream(self) -> Iterator[dict[str, Any]]:
@@ -346,3 +350,38 @@ def _figures(pools: Pools) -> dict[str, float]:
         "ada/reward": sum(response.reward for response in responses) / max(len(responses), 1),
         "ada/signal": sum(bool(pool.kept()) for pool in pools) / max(len(drawn), 1),
     }
+
+
+class AdaState(TrainerCallback, ExportableState):
+    """Says when an update is done, and keeps the core's state in ``trainer_state.json``.
+
+    Args:
+        core: what remembers.
+        learn: called when an update is done.
+        abandon: called before training begins, which may be after an interrupt in the middle of a rollout.
+    """
+
+    def __init__(self, core: Core, *, learn: Callable[[], object], abandon: Callable[[], object]) -> None:
+        self._core, self._learn, self._abandon = core, learn, abandon
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        """Go on where the checkpoint was written.
+
+        Raises:
+            ValueError: a checkpoint of a run without this callback, or of another data set.
+        """
+        self._abandon()
+        if state.global_step == 0:
+            return
+        saved = state.stateful_callbacks.get(type(self).__name__)
+        if saved is None:
+            raise ValueError("the checkpoint has nothing of ada.callback: was the run started without it?")
+        self._core.load_state_dict(json.loads(saved["attributes"]["core"]))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        """Say that an update has just been made."""
+        self._learn()
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds: nothing of a rollout whose last update is still to come; it is drawn anew."""
+        return {"args": {}, "attributes": {"core": json.dumps(self._core.state_dict(between_steps=False))}}

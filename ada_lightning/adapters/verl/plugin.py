@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ada_lightning.adapters.verl.installed import check_installed
+from ada_lightning.adapters.tested import check_version
 
-check_installed()
+check_version("verl", (0, 9), (0, 10), install="install this package into verl's environment, with --no-deps")
 
 from verl.trainer.ppo.core_algos import register_adv_est  # noqa: E402 - after the check
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ada_lightning.analysis.report.run import Run, load_run
-from ada_lightning.run.checkpoints.manifest import damage
-from ada_lightning.run.checkpoints.store import CheckpointStore
+from ada_lightning.run.checkpoints import CheckpointStore, damage
 from ada_lightning.run.run_dir import RunDir
 
 POLICY, AVERAGE = "policy", "policy_average"

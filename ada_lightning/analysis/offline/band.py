@@ -5,8 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from ada_lightning.core.checks import refuse
+from ada_lightning.core.options import option, preset
 
 
+@option("band", "all", text="Every prompt of which at least one response could be graded.")
 class PassRateBand:
     """Keeps prompts whose counts lie within every bound that is given, bounds included.
 
@@ -14,7 +16,7 @@ class PassRateBand:
     evidence, so a bound on it means the same for any number of samples. A prompt without evidence is never kept.
 
     Args:
-        min_positive: least number of positive responses.
+        min_positive: least number of positive responses; 1: solved at least once, whatever ``num_samples`` is.
         max_positive: largest number of positive responses; None for no bound.
         min_pass_rate: least pass rate.
         max_pass_rate: largest pass rate.
@@ -80,6 +82,40 @@ class PassRateBand:
         counts = _bounds(self.min_positive or None, "positives", self.max_positive)
         rates = _bounds(self.min_pass_rate or None, "pass rate", highest_rate)
         return ", ".join(filter(None, (counts, rates))) or "any pass rate"
+
+
+preset(
+    "band",
+    "solved",
+    "all",
+    text="Prompts that were solved at least once, however often: 1-16 of 16, solved ones too. Nothing is hopeless at "
+    "the start.",
+    min_positive=1,
+)
+preset(
+    "band",
+    "easy",
+    "solved",
+    text='The authors\' "easy" sets: 1-5 of 16 right, and the like for other numbers of samples (prompt_selection.py, '
+    "0.313): 2 of 8, 10 of 32.",
+    max_pass_rate=0.313,
+)
+preset(
+    "band",
+    "hard",
+    "solved",
+    text='The authors\' "hard" sets: 1-2 of 16 right, and the like for other numbers of samples (prompt_selection.py, '
+    "0.125): 1 of 8, 4 of 32; with fewer than 8 samples no prompt can be in this band.",
+    max_pass_rate=0.125,
+)
+preset(
+    "band",
+    "paper_v3",
+    "solved",
+    text="What arXiv:2510.04996v3 writes: prompts with a mean above 0.375 and those never solved are dropped (1-6 of "
+    "16, 3 of 8, 12 of 32).",
+    max_pass_rate=0.375,
+)
 
 
 def _bounds(low: float | None, name: str, high: float | None) -> str:

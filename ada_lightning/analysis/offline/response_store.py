@@ -1,19 +1,21 @@
-"""Drawn and graded responses on the disk, in files that only ever grow in number."""
+"""Drawn and graded responses on the disk, in files that only ever grow in number, and what they were drawn with."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ada_lightning.analysis.offline.job_settings import JobSettings
+from ada_lightning.core.records import Prompt
 from ada_lightning.rollout.fixed_weights import DrawnPrompt
-from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import replacing, write_text
+from ada_lightning.run.flat import flat
 from ada_lightning.run.run_dir import make_private
 from ada_lightning.run.run_lock import RunLock
 
@@ -39,6 +41,9 @@ SCHEMA = pa.schema(
 ``num_tokens``: of the response. ``prompt``: the turns as ``role: content`` lines. ``turns``: of an episode with an
 environment, a JSON list of objects with the fields of :class:`~ada_lightning.core.episode.Turn`; null for a single
 response, and in files from before there were episodes."""
+_BLOCK_BYTES = 1 << 16
+_BLOCKS_PER_FILE = 64
+_SHOWN_CHARS = 60
 
 
 class ResponseStore:
@@ -138,12 +143,12 @@ def prompt_text(messages: Sequence[Any]) -> str:
 
 def _rows(drawn: DrawnPrompt) -> Iterator[dict[str, Any]]:
     text = prompt_text(drawn.prompt.messages)
-    for draw in drawn.draws:
+    for sample_index, draw in enumerate(drawn.draws):
         yield {
             "prompt_id": drawn.prompt.prompt_id,
             "position": drawn.position,
             "task": drawn.prompt.task,
-            "sample_index": draw.sample_index,
+            "sample_index": sample_index,
             "reward": draw.grade.reward,
             "failure": draw.grade.failure,
             "answer": draw.grade.answer,
@@ -164,3 +169,70 @@ def _read(part: Path, columns: list[str] | None) -> pa.Table:
         raise ValueError(
             f"{part} is damaged ({type(error).__name__}: {error}); delete it, and its prompts are drawn again"
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """Nested JSON-like settings of a sampling job; two jobs with equal ones draw the same responses.
+
+    What a response counts as afterwards (thresholds, excluded ones) does not belong here: it can change without
+    drawing anew.
+    """
+
+    values: Mapping[str, Any]
+
+    def check_same(self, file: Path) -> None:
+        """Compare with what an earlier start wrote; write it where this is the first.
+
+        Raises:
+            ValueError: the folder belongs to a job with other settings, or its file cannot be read.
+        """
+        if not file.exists():
+            write_text(file, json.dumps(self.values, indent=2) + "\n")
+            return
+        try:
+            earlier = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{file} cannot be read ({error}); choose a new folder: run_name=<new name>") from error
+        then, now = flat(earlier), flat(json.loads(json.dumps(self.values)))
+        changed = [key for key in dict.fromkeys([*then, *now]) if then.get(key) != now.get(key)]
+        if changed:
+            lines = [f"  {key}: {_show(then.get(key))} there, {_show(now.get(key))} now" for key in changed]
+            raise ValueError(
+                f"the folder {file.parent} holds responses drawn with other settings:\n" + "\n".join(lines) + "\n"
+                "  to continue it, give the settings it was started with; to draw with the new ones, choose a new "
+                "folder: run_name=<new name>"
+            )
+
+
+def prompts_digest(prompts: Sequence[Prompt]) -> str:
+    """Digest of a list of encoded prompts: their ids, their tokens, their order. 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for prompt in prompts:
+        digest.update(f"{prompt.prompt_id} {','.join(map(str, prompt.prompt_ids))}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def weights_digest(folder: Path) -> str:
+    """Digest of a checkpoint's weights and description, 16 hexadecimal digits: a path alone may come to hold others.
+
+    Of large files 64 blocks of 64 KiB, evenly spaced, and the size: seconds instead of minutes, and the weights of two
+    steps of one run still differ.
+    """
+    digest = hashlib.sha256()
+    for file in sorted([*folder.glob("*.safetensors"), folder / "config.json", folder / "generation_config.json"]):
+        if not file.exists():
+            continue
+        size = file.stat().st_size
+        digest.update(f"{file.name} {size}\n".encode())
+        stride = max(_BLOCK_BYTES, size // _BLOCKS_PER_FILE)
+        with file.open("rb") as stream:
+            for start in range(0, size, stride):
+                stream.seek(start)
+                digest.update(stream.read(_BLOCK_BYTES))
+    return digest.hexdigest()[:16]
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

@@ -1,23 +1,39 @@
-"""Curves of runs against steps, generated tokens or seconds, and their mean over seeds."""
+"""Curves of runs against steps, generated tokens or seconds, their mean over seeds, and their pictures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ada_lightning.analysis.report.drawing import Drawing, blank, finished, style, tidy
+from ada_lightning.analysis.report.method import Method
 from ada_lightning.analysis.report.run import NOT_TRAINING, Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
 MAX_POINTS = 60
 """Most points of a training curve; longer ones are averaged over neighbouring steps."""
 GRID = 80
+PHASES = {
+    "rollout": "#3d82c4",
+    "grade": "#2f9e6e",
+    "update": "#d9752e",
+    "sync": "#a06bd1",
+    "eval": "#7d8590",
+    "checkpoint": "#a88a1c",
+    "preview": "#a9b4bf",
+    "start": "#c9a58b",
+}
+"""Colours of the phases of a step, those of training first."""
 
 
 class Axis(Enum):
@@ -28,6 +44,10 @@ class Axis(Enum):
     """All that were drawn for training, those that were dropped included; evaluations are not counted."""
     SECONDS = "training time"
     """Seconds of all phases but start-up, preview and evaluation."""
+
+
+UNITS = {Axis.STEPS: 1.0, Axis.TOKENS: 1e3, Axis.SECONDS: 60.0}
+LABELS = {Axis.STEPS: "rollout steps", Axis.TOKENS: "generated tokens, thousands", Axis.SECONDS: "training minutes"}
 
 
 @dataclass(frozen=True)
@@ -128,3 +148,113 @@ def _cost(row: Any, axis: Axis) -> float:
 def _finite(row: Any, key: str) -> float:
     value = row.get(key, 0.0)
     return float(value) if math.isfinite(value) else 0.0
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that is measured over the training."""
+
+    name: str
+    """Begin of its file names."""
+    title: str
+    column: Callable[[Run], str | None]
+    """Its column in a run's metrics."""
+    is_evaluation: bool = False
+    """Measured now and then: every point is drawn, none are averaged."""
+
+
+def _always(key: str) -> Callable[[Run], str | None]:
+    return lambda run: key
+
+
+HELDOUT = Quantity("heldout", "held-out avg@k", lambda run: run.heldout_key, is_evaluation=True)
+TRAINING = (
+    Quantity("reward", "mean reward of first-round responses", _always("rollout/reward_first_round")),
+    Quantity("signal", "share of prompts with a training signal", _always("rollout/signal_ratio")),
+    Quantity("length", "tokens per response", _always("rollout/response_tokens")),
+    Quantity("responses", "responses sampled per step", _always("rollout/num_sampled")),
+)
+
+
+def draw(methods: Sequence[Method], quantity: Quantity, axis: Axis) -> Drawing | None:
+    """Draw a quantity: a thin line per run; a thick one for the mean and a band for the range of several seeds.
+
+    Returns:
+        None where no run has it.
+    """
+    lines = [_lines(method, quantity, axis) for method in methods]
+    if not any(lines):
+        return None
+    with blank(*((4.3, 2.75) if quantity.is_evaluation else (6.3, 2.6))) as figure:
+        axes = figure.subplots()
+        for index, of_method in enumerate(lines):
+            _draw_method(axes, of_method, index, axis, quantity)
+        tidy(axes, quantity.title)
+        axes.set_xlabel(LABELS[axis])
+        axes.set_xlim(left=0)
+        if min(line.y.min() for of_method in lines for line in of_method) >= 0:  # rewards may be negative
+            axes.set_ylim(bottom=0)
+        return finished(figure, f"{quantity.name}_by_{axis.name.lower()}", f"{quantity.title}, by {axis.value}")
+
+
+def points_per_mean(methods: Sequence[Method], quantity: Quantity) -> int:
+    """Most steps that one point of a training curve stands for."""
+    lines = [curve(run, quantity.column(run), Axis.STEPS) for method in methods for run in method.runs]
+    return max((thinned(line)[1] for line in lines), default=1)
+
+
+def _lines(method: Method, quantity: Quantity, axis: Axis) -> list[Curve]:
+    lines = [curve(run, quantity.column(run), axis) for run in method.runs]
+    return [line if quantity.is_evaluation else thinned(line)[0] for line in lines if len(line.x)]
+
+
+def _draw_method(axes: Axes, lines: Sequence[Curve], index: int, axis: Axis, quantity: Quantity) -> None:
+    color, dash = style(index)
+    unit, is_single = UNITS[axis], len(lines) == 1
+    for line in lines:
+        axes.plot(
+            line.x / unit,
+            line.y,
+            color=color,
+            linestyle=dash,
+            linewidth=1.8 if is_single else 0.7,
+            alpha=1.0 if is_single else 0.45,
+            marker="o" if quantity.is_evaluation else "",
+            markersize=3.5 if is_single else 2,
+        )
+    if is_single or (middle := band(lines)) is None:
+        return
+    axes.fill_between(middle.x / unit, middle.low, middle.high, color=color, alpha=0.14, linewidth=0)
+    axes.plot(middle.x / unit, middle.mean, color=color, linestyle=dash, linewidth=2.0)
+
+
+def phase_seconds(method: Method) -> dict[str, float]:
+    """Seconds by phase, mean over the method's runs that logged any; training's phases first."""
+    logged = [run.phase_seconds for run in method.runs if run.phase_seconds]
+    phases = {phase for seconds in logged for phase in seconds}
+    order = [*(phase for phase in PHASES if phase in phases), *sorted(phases - PHASES.keys())]
+    return {phase: sum(seconds.get(phase, 0.0) for seconds in logged) / len(logged) for phase in order}
+
+
+def draw_phases(methods: Sequence[Method]) -> Drawing | None:
+    """Draw a bar per method, one piece per phase; None where nobody logged seconds."""
+    seconds = [phase_seconds(method) for method in methods]
+    phases = list(dict.fromkeys(phase for by_phase in seconds for phase in by_phase))
+    if not phases:
+        return None
+    with blank(12.4, 1.05 + 0.34 * len(methods)) as figure:
+        axes = figure.subplots()
+        left = [0.0] * len(methods)
+        for phase in [*(phase for phase in PHASES if phase in phases), *(p for p in phases if p not in PHASES)]:
+            widths = [by_phase.get(phase, 0.0) / 60 for by_phase in seconds]
+            axes.barh(
+                range(len(methods)), widths, left=left, label=phase, color=PHASES.get(phase, "#5f8f9c"), height=0.62
+            )
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.set_yticks(range(len(methods)), [method.name for method in methods])
+        axes.invert_yaxis()
+        tidy(axes, "")
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel("minutes, mean over runs")
+        figure.legend(loc="outside upper left", ncols=len(phases), frameon=False, handlelength=1, columnspacing=1.3)
+        return finished(figure, "phases", "where the time goes")

@@ -1,4 +1,4 @@
-"""The statement: what the update follows, then everything that bends it.
+"""The statement: what the update follows, then every caveat.
 
 Example:
     >>> from ada_lightning.methods.advantages import LeaveOneOutAdvantage
@@ -24,13 +24,13 @@ from ada_lightning.analysis.statement.rules import draws_anew, draws_at_once, dr
 from ada_lightning.analysis.statement.staleness import staleness_lines
 from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Selection, Trait
 from ada_lightning.methods.advantages import (
-    AcceptedAdvantage,
     BatchWhitenedAdvantage,
     ExactAdvantage,
     PoolMeanAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
 from ada_lightning.methods.pass_rates import LeaveOneOutRate
+from ada_lightning.methods.published.raft import AcceptedAdvantage
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.training.losses import (
     ConstantReduction,
@@ -81,18 +81,18 @@ def describe_update(
     of_truncated, truncated_bends = _truncated_line(truncated, advantage, sampler)
     bent = [
         *staleness_lines(max_staleness, advantage, loss, num_updates=num_updates, is_centred=is_centred),
-        "" if is_constant or target else loss.reduction.bend(),
+        "" if is_constant or target else loss.reduction.caveat(),
         _pruned_ratio(sampler, selection, loss.reduction),
         _reuse(num_minibatches, epochs_per_rollout, loss),
-        *(line for line in loss.bends() if line != of_engine),
-        *(mask.bend() for mask in token_masks),
+        *(line for line in loss.caveats() if line != of_engine),
+        *(mask.caveat() for mask in token_masks),
         of_truncated if truncated_bends else "",
         "" if is_centred or truncated != "exclude" or is_of_accepted else _PUSHES_TO_END,
         _replaced(refill, advantage),
     ]
     other = [
         *_source_lines(sampler, curriculum, refill),
-        *(line for line in (sampler.bend(), selection.bend()) if line),
+        *(line for line in (sampler.caveat(), selection.caveat()) if line),
         of_engine,
         "" if truncated_bends else of_truncated,
         f"policy.max_grad_norm = {max_grad_norm:g} can shorten a step, not turn it" if max_grad_norm < math.inf else "",
@@ -172,16 +172,16 @@ def _source_lines(sampler: Sampler, curriculum: Curriculum | None, refill: Refil
             f"{type(sampler).__name__} gives the rewards itself: p is the rate of its labels, whatever a reference says"
         )
     if curriculum is not None:
-        yield curriculum.bend()
+        yield curriculum.caveat()
     if refill is not None:
-        yield refill.bend()
+        yield refill.caveat()
 
 
 def _reuse(num_minibatches: int, epochs_per_rollout: int, loss: PolicyLoss) -> str:
     """Updates with responses of an earlier policy."""
     keys = (("data.num_minibatches", num_minibatches), ("data.epochs_per_rollout", epochs_per_rollout))
     named = " and ".join(f"{key} = {value}" for key, value in keys if value > 1)
-    return f"{named}: only the first update of a step is on-policy; {loss.reuse_bend()}" if named else ""
+    return f"{named}: only the first update of a step is on-policy; {loss.reuse_caveat()}" if named else ""
 
 
 def _followed(
@@ -190,7 +190,7 @@ def _followed(
     """What the advantage follows; of one that is whitened, what it followed before."""
     if isinstance(advantage, BatchWhitenedAdvantage):
         inner = _followed(advantage.advantage, sampler, selection, reduction, is_equal=is_equal)
-        return [*_no_longer_exact(inner), f"  {advantage.bend()}"]
+        return [*_no_longer_exact(inner), f"  {advantage.caveat()}"]
     if isinstance(advantage, ExactAdvantage):
         return exact_lines(advantage.objective, sampler)
     return inexact_lines(advantage, sampler, selection, reduction, is_equal=is_equal)

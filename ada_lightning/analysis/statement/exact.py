@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ada_lightning.analysis.statement.rules import rule_alone, rules_by_pass_rate
-from ada_lightning.analysis.statement.table import PASS_RATES, differ, table_lines
+from ada_lightning.analysis.statement.rules import PASS_RATES, differ, rule_alone, rules_by_pass_rate, table_lines
 from ada_lightning.core.protocols import Objective, Sampler
 from ada_lightning.core.stopping.paths import MAX_RESPONSES
 from ada_lightning.core.stopping.posterior import PosteriorRule

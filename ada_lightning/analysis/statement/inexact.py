@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ada_lightning.analysis.statement.exact import wanted_weights
-from ada_lightning.analysis.statement.expected_weight import expected_weights
-from ada_lightning.analysis.statement.other import other_lines
-from ada_lightning.analysis.statement.rules import rules_by_pass_rate
-from ada_lightning.analysis.statement.table import PASS_RATES, table_lines
+from ada_lightning.analysis.statement.rules import PASS_RATES, rules_by_pass_rate, table_lines
 from ada_lightning.core.protocols import Advantage, PassRate, Sampler, Selection, Trait
+from ada_lightning.core.records import Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.stopping.paths import Point, end_probability, ends
 from ada_lightning.core.stopping.rule import FixedRule, QuotaRule, StoppingRule
 from ada_lightning.methods.advantages import (
-    AcceptedAdvantage,
     GroupNormalizedAdvantage,
+    HistoryBaselineAdvantage,
     LeaveOneOutAdvantage,
     PoolMeanAdvantage,
+    RoundedHistoryAdvantage,
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
 from ada_lightning.methods.objectives import LogitObjective
 from ada_lightning.methods.pass_rates import FirstRoundRate, LeaveOneOutRate, PoolMeanRate, PosteriorRate
-from ada_lightning.methods.selection import (
-    AllSelection,
-    BalancedSelection,
-    MaxVarianceSelection,
-    PositivesSelection,
-    RarerClassSelection,
-)
+from ada_lightning.methods.published.gdpo import GdpoAdvantage
+from ada_lightning.methods.published.max_rl import MaxRlAdvantage
+from ada_lightning.methods.published.pods import MaxVarianceSelection
+from ada_lightning.methods.published.preference import DpoAdvantage, IpoAdvantage
+from ada_lightning.methods.published.raft import AcceptedAdvantage, PositivesSelection
+from ada_lightning.methods.published.shrinkage_baseline import ShrinkageBaselineAdvantage
+from ada_lightning.methods.published.xrpo import NoveltyAdvantage
+from ada_lightning.methods.selection import AllSelection, BalancedSelection, RarerClassSelection
 from ada_lightning.training.losses import LossReduction, PromptMeanReduction
 
 _EVEN = PASS_RATES.index(0.5)
@@ -39,6 +40,13 @@ _LOGIT = {"logit(p)/2 - p": wanted_weights(LogitObjective())}
 Rules = Sequence[StoppingRule | None]
 Description = tuple[list[str], Mapping[str, Sequence[float]]]
 """The first lines, and what expected weights are to be compared with, by name; empty where they need no table."""
+_HISTORY_BASELINES: Mapping[type[Advantage], str] = {
+    HistoryBaselineAdvantage: "the pass rate expected",
+    RoundedHistoryAdvantage: "0 or 1, whichever is expected",
+    ShrinkageBaselineAdvantage: "the pass rate expected, unless the others contradict it,",
+}
+_NEGLIGIBLE = 1e-9
+"""Ends less likely than this are left out: with 1000 responses there are thousands of them."""
 
 
 def inexact_lines(
@@ -204,3 +212,117 @@ def _table(
         f"  weight of a prompt, relative to one with p = 0.5{planned}:",
         *table_lines({name: [value / values[_EVEN] for value in values] for name, values in rows.items()}),
     ]
+
+
+def other_lines(advantage: Advantage, size: int, *, is_whole: bool) -> tuple[list[str], Mapping[str, Sequence[float]]]:
+    """Describe an estimator.
+
+    Args:
+        advantage: the run's estimator.
+        size: responses per prompt where all prompts draw the same number and train on all of them; otherwise 0.
+        is_whole: whether a prompt trains with all that its advantage is about, and weighs as much as any other.
+
+    Returns:
+        The first lines, and rows of weights by name; empty where no table is needed or none can be made.
+    """
+    mean = {"f(p) = p": [1.0] * len(PASS_RATES)}
+    if isinstance(advantage, MaxRlAdvantage):
+        if size < 2:
+            lines = ["update: reward over the mean of the kept group, minus 1, whatever the pool's mean"]
+            return lines, {"1/p": [1.0 / rate for rate in PASS_RATES]}
+        followed = "1" if size == 2 else f"(1 - (1-p)^{size - 1}) / p"
+        return [f"update: exact for f(p) = log p as far as {size} responses can see: f'(p) = {followed}"], {}
+    if isinstance(advantage, AcceptedAdvantage):
+        if is_whole:
+            return ["update: exact for f(p) = p, without a baseline: the sum over accepted responses"], {}
+        return ["update: the sum over accepted responses, without a baseline"], mean
+    for kind, baseline in _HISTORY_BASELINES.items():
+        if isinstance(advantage, kind):
+            return [_history_baseline(baseline, is_whole=is_whole)], {}
+    if isinstance(advantage, DpoAdvantage | IpoAdvantage):
+        return [
+            f"update: no f(p): {type(advantage).__name__} of every right response over every wrong one of its prompt, "
+            f"beta = {advantage.beta:g} to the initial policy; a prompt with one class alone does not train"
+        ], {}
+    if isinstance(advantage, NoveltyAdvantage):
+        over = " over its standard deviation" if advantage.normalize_std else ""
+        return [
+            f"update: reward minus the mean of the kept group{over}, and up to {advantage.cap:g} of it more for right "
+            "answers that are less likely than their group: follows no function of p"
+        ], {}
+    if isinstance(advantage, GdpoAdvantage):
+        parts = " + ".join(f"{weight:g} {name}" for name, weight in advantage.weights.items())
+        over = "tokens" if advantage.by_tokens else "responses"
+        return [
+            f"update: {parts}, each standardised within its group: the pull of a component depends on how often its "
+            "group differs in it, not on its scale",
+            f"  the sum is centred and scaled over all {over} of a step; no function of the pass rate alone is "
+            "followed",
+        ], {}
+    return [f"update: the rule of {type(advantage).__name__}; which objective it follows is not known here"], {}
+
+
+def _history_baseline(baseline: str, *, is_whole: bool) -> str:
+    if is_whole:
+        return f"update: exact for f(p) = p: reward minus {baseline} from history and the other responses"
+    return (
+        f"update: reward minus {baseline} from history and the other kept responses; where their number differs, or "
+        "rewards decide which they are, that bends it away from f(p) = p"
+    )
+
+
+def expected_weights(
+    advantage: Advantage, selection: Selection, rule: StoppingRule, pass_rates: Sequence[float]
+) -> list[float]:
+    """Factor on grad p of a prompt's update, in expectation over its sampling, for each pass rate.
+
+    The scores of positives have mean ``grad p / p``, those of negatives ``-grad p / q``, and neither stopping nor
+    selection looks at more than the class, so the factor is ``E[sum of A over kept positives] / p - E[sum of A over
+    kept negatives] / q``. It is the sum over a prompt's kept responses, not their mean.
+
+    Args:
+        advantage: a function of counts and class. One of the first round is not: its counts are those of the pool here.
+            Nor is one of a whole rollout that compares prompts with each other.
+        selection: a choice within each class that does not look at the responses.
+        rule: by which sampling ends.
+        pass_rates: strictly between 0 and 1.
+
+    Example:
+        >>> from ada_lightning.methods.advantages import LeaveOneOutAdvantage
+        >>> from ada_lightning.methods.selection import AllSelection
+        >>> from ada_lightning.core.stopping import FixedRule
+        >>> [round(x, 4) for x in expected_weights(LeaveOneOutAdvantage(), AllSelection(), FixedRule(4), [0.1, 0.5])]
+        [4.0, 4.0]
+    """
+    likely = [end for end in ends(rule) if max(end_probability(rule, end, rate) for rate in pass_rates) >= _NEGLIGIBLE]
+    groups = [_group(selection, rule, end) for end in likely]
+    sums = [_class_sums(group, values) for group, values in zip(groups, advantage.assign(groups), strict=True)]
+    return [
+        sum(
+            end_probability(rule, end, rate) * (of_positives / rate - of_negatives / (1.0 - rate))
+            for end, (of_positives, of_negatives) in zip(likely, sums, strict=True)
+        )
+        for rate in pass_rates
+    ]
+
+
+def _class_sums(group: ResponseGroup, advantages: Sequence[float]) -> tuple[float, float]:
+    """Add up the advantages of kept positives, and of kept negatives."""
+    pairs = list(zip(group.kept, advantages, strict=True))
+    positives, negatives = ([a for kept, a in pairs if kept.response.is_positive is label] for label in (True, False))
+    return sum(positives), sum(negatives)
+
+
+def _group(selection: Selection, rule: StoppingRule, end: Point) -> ResponseGroup:
+    """What is kept of a pool that ended there."""
+    pool = ResponsePool(Prompt("p", (), prompt_ids=(0,)), slot=0)
+    for index in range(sum(end)):
+        is_positive = index < end[0]
+        pool.add(
+            Response(
+                prompt_id="p", sample_index=index, round_index=0, response_ids=(0,), sampling_logprobs=(0.0,), text="",
+                is_truncated=False, reward=float(is_positive), is_positive=is_positive, policy_version=0,
+            )
+        )  # fmt: skip
+    pool.rule = rule
+    return ResponseGroup(pool, selection.select(pool))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ada_lightning.analysis.statement.table import PASS_RATES
 from ada_lightning.core.protocols import Advantage, Sampler, Selection, Trait
 from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
 from ada_lightning.core.stopping.rule import FixedRule, StoppingRule
-from ada_lightning.methods.advantages import AcceptedAdvantage
-from ada_lightning.methods.selection import AllSelection, ResolvedSelection, SeenSelection
+from ada_lightning.methods.published.pilot_commit import ResolvedSelection
+from ada_lightning.methods.published.raft import AcceptedAdvantage
+from ada_lightning.methods.selection import AllSelection, SeenSelection
 
 _STRENGTH = 20.0
 """Responses that the beliefs of :func:`rules_by_pass_rate` are worth: as much as a history that has been seen often."""
@@ -18,6 +18,8 @@ _LONGEST_WALK = 128
 
 _ONE_OF_EACH = [Response("alone", 0, 0, (0,), (0.0,), "", False, float(right), right, 0) for right in (False, True)]
 """A wrong response and a right one."""
+PASS_RATES = (0.02, 0.1, 0.5, 0.9)
+"""Where figures are given: a hard prompt, a difficult one, an even one, a nearly solved one."""
 
 
 def rule_alone(sampler: Sampler, *, is_seen: bool = False) -> StoppingRule | None:
@@ -140,3 +142,23 @@ def of_whole_pools(selection: Selection, advantage: Advantage, sampler: Sampler)
     if isinstance(selection, ResolvedSelection) and draws_at_once(sampler):
         return of_whole_pools(selection.selection, advantage, sampler)
     return selection
+
+
+def table_lines(rows: Mapping[str, Sequence[float]]) -> list[str]:
+    r"""Lay out one row of figures per name under a row of the pass rates, three digits each.
+
+    Example:
+        >>> print(*table_lines({"wanted": [50.0, 10.0, 2.0, 1 / 0.9]}), sep="\n")
+          p         0.02     0.1     0.5     0.9
+          wanted      50      10       2    1.11
+    """
+    width = max(map(len, rows))
+    return [
+        f"  {name:<{width}}" + "".join(f"{value:>8.3g}" for value in values)
+        for name, values in ({"p": PASS_RATES} | dict(rows)).items()
+    ]
+
+
+def differ(ones: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether some pair differs by more than a hundredth of the first."""
+    return any(abs(one - other) > 0.01 * abs(one) for one, other in zip(ones, others, strict=True))

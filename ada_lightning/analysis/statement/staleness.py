@@ -19,7 +19,7 @@ from ada_lightning.training.losses import (
     SequenceTruncation,
 )
 from ada_lightning.training.losses.importance import Rejection
-from ada_lightning.training.losses.policy_gradient import RatioClippingLoss
+from ada_lightning.training.losses.ratios import RatioClippingLoss
 
 
 def staleness_lines(

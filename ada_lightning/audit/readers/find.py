@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ada_lightning.audit.readers import run_folder, slime, tinker, trl, verifiers, verl
-from ada_lightning.audit.readers.options import Options
-from ada_lightning.audit.records import Log
+from ada_lightning.audit.records import Log, Options
 from ada_lightning.audit.untrusted import RefusedFileError, json_lines, parquet_rows, shown
 
 READERS: Mapping[str, Any] = {

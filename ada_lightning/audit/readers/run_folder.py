@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml
 
-from ada_lightning.audit.readers.options import Options
-from ada_lightning.audit.records import Cause, Hole, Log, Order, Row, Sampling
+from ada_lightning.audit.records import Cause, Hole, Log, Options, Order, Row, Sampling
 from ada_lightning.audit.untrusted import Fields, RefusedFileError, checked, parquet_rows, printable, shown
 
 NAME = "ada_lightning"

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.audit.readers.options import Options
-from ada_lightning.audit.records import Cause, Hole, Log, Order, Row
+from ada_lightning.audit.records import Cause, Hole, Log, Options, Order, Row
 from ada_lightning.audit.untrusted import GIB, Fields, RefusedFileError, checked, key_of, printable, shown, text_of
 
 NAME = "slime"

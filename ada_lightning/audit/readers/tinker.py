@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.audit.readers.options import Options
-from ada_lightning.audit.records import Hole, Log, Order, Row
+from ada_lightning.audit.records import Hole, Log, Options, Order, Row
 from ada_lightning.audit.untrusted import Fields, RefusedFileError, json_lines, shown
 
 NAME = "tinker-cookbook"

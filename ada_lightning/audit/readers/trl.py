@@ -9,8 +9,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.audit.readers.options import Options
-from ada_lightning.audit.records import Hole, Log, Order, Row
+from ada_lightning.audit.records import Hole, Log, Options, Order, Row
 from ada_lightning.audit.untrusted import Fields, RefusedFileError, key_of, parquet_rows, printable, shown, text_of
 
 NAME = "TRL"

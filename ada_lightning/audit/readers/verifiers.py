@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.audit.readers.options import Options
-from ada_lightning.audit.records import Cause, Hole, Log, Order, Row
+from ada_lightning.audit.records import Cause, Hole, Log, Options, Order, Row
 from ada_lightning.audit.untrusted import Fields, RefusedFileError, json_lines, key_of, shown
 
 NAME = "prime-rl / verifiers"

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.audit.readers.options import Options
-from ada_lightning.audit.records import Hole, Log, Order, Row
+from ada_lightning.audit.records import Hole, Log, Options, Order, Row
 from ada_lightning.audit.untrusted import Fields, RefusedFileError, json_lines, key_of, printable, shown, text_of
 
 NAME = "verl"

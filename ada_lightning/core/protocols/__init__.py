@@ -1,17 +1,22 @@
 """The contracts between the rooms. Every implementation is chosen by ``_target_`` in ``conf/``."""
 
-from ada_lightning.core.protocols.advantage import Advantage, LogRatios, PassRate, States
-from ada_lightning.core.protocols.curriculum import Curriculum, Recall, Usefulness
 from ada_lightning.core.protocols.engine import RolloutEngine, VersionedEngine
-from ada_lightning.core.protocols.estimator import PassRateEstimator, PromptEmbedding, Represent
-from ada_lightning.core.protocols.objective import Objective
-from ada_lightning.core.protocols.part import Part, Trait
-from ada_lightning.core.protocols.policy_view import GradientNorm, PolicyView
-from ada_lightning.core.protocols.prompt_source import PromptSource
-from ada_lightning.core.protocols.refill import Refill
-from ada_lightning.core.protocols.reward import Reward
-from ada_lightning.core.protocols.sampler import Cut, PoolEnd, Sampler
-from ada_lightning.core.protocols.selection import Selection
+from ada_lightning.core.protocols.part import GradientNorm, Part, PolicyView, Trait
+from ada_lightning.core.protocols.sampling import (
+    Curriculum,
+    Cut,
+    PassRateEstimator,
+    PoolEnd,
+    PromptEmbedding,
+    Recall,
+    Refill,
+    RefillProgress,
+    Represent,
+    Sampler,
+    Usefulness,
+)
+from ada_lightning.core.protocols.tasks import PromptSource, Reward
+from ada_lightning.core.protocols.weighing import Advantage, LogRatios, Objective, PassRate, Selection, States
 
 __all__ = [
     "Advantage",
@@ -29,6 +34,7 @@ __all__ = [
     "PromptSource",
     "Recall",
     "Refill",
+    "RefillProgress",
     "Represent",
     "Reward",
     "RolloutEngine",

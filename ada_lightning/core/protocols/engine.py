@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome, SamplingSettings
 
 if TYPE_CHECKING:  # torch stays out of reward workers
     from torch import Tensor
@@ -35,7 +35,7 @@ class RolloutEngine:
         """Queue one response. Raises ValueError where the prompt leaves no room for a response."""
         raise NotImplementedError
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Advance and return the responses that finished; empty when none did."""
         raise NotImplementedError
 

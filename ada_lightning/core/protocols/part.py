@@ -1,10 +1,16 @@
-"""What the parts of a method have in common: a memory, a word on what they bend, and what others must know of them."""
+"""What all parts of a method have, and what they see of the policy while it samples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum, auto
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ada_lightning.core.records import ResponseGroup, ResponsePool
+
+if TYPE_CHECKING:  # torch stays out of reward workers
+    from torch import Tensor
 
 
 class Trait(Enum):
@@ -51,7 +57,7 @@ class Part:
 
     traits: frozenset[Trait] = frozenset()
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Return one line on what it does to the run's objective; empty where it does nothing."""
         return ""
 
@@ -61,3 +67,43 @@ class Part:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
+
+
+class PolicyView(Protocol):
+    """What can be read of the policy while a rollout is drawn: the weights that draw it."""
+
+    model: Any
+    """The causal language model."""
+    temperature: float
+    """Divides the logits, as the engine's."""
+    clock: Any
+    """A :class:`~ada_lightning.run.phase_clock.PhaseClock`."""
+    interrupt_check: Callable[[], None]
+    """May raise to stop at a point where nothing is lost."""
+
+    def forward_context(self) -> AbstractContextManager[None]:
+        """Return the precision of the run's forward passes."""
+        ...
+
+    def packed(self, *groups: ResponseGroup) -> Any:
+        """Return what is kept of groups as one :class:`~ada_lightning.training.batch.Microbatch`, on the device."""
+        ...
+
+    def hidden_states(self, model: Any, microbatch: Any) -> Tensor:
+        """Last hidden state of every packed token. Shape ``(T, H)``."""
+        ...
+
+    def token_logprobs(self, model: Any, microbatch: Any) -> tuple[Tensor, Tensor]:
+        """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
+        ...
+
+
+class GradientNorm:
+    """How long the gradients of a prompt's right answers are."""
+
+    def connect(self, policy: PolicyView) -> None:
+        """Remember whom to ask; called once, before the first rollout and before the model is loaded."""
+
+    def measure(self, pools: Sequence[ResponsePool]) -> Sequence[float]:
+        """Return, for each pool, the mean over its positives of ``|grad log pi(response)|``; 0 where it has none."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method measure(pools)")

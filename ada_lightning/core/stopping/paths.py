@@ -14,8 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ada_lightning.core.stopping.pilot import PilotBranch
-from ada_lightning.core.stopping.rule import StoppingRule
+from ada_lightning.core.stopping.rule import PilotBranch, StoppingRule
 
 Point = tuple[int, int]
 """(positives, negatives)."""

@@ -11,7 +11,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import betabinom
 
 from ada_lightning.core.stopping.paths import goes_on
 from ada_lightning.core.stopping.rule import QuotaRule, StoppingRule
@@ -132,6 +131,8 @@ def going_on_chance(
         >>> going_on_chance(dear, quota, (1.0, 8.0), (0, 4), 4)
         0.0
     """
+    from scipy.stats import betabinom
+
     more_K = np.arange(num_draws + 1)
     positives_K, negatives_K = counts[0] + more_K, counts[1] + num_draws - more_K
     is_met_K = (positives_K >= quota.k_pos) & (negatives_K >= quota.k_neg)
@@ -170,6 +171,8 @@ def _completion_chance(
     quota: QuotaRule, belief: tuple[float, float], counts: tuple[int, int], draws_H: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Chance of at least the missing positives, and at most n minus the missing negatives of them, in n draws."""
+    from scipy.stats import betabinom
+
     missing_positives = max(0, quota.k_pos - counts[0])
     missing_negatives = max(0, quota.k_neg - counts[1])
     posterior = belief[0] + counts[0], belief[1] + counts[1]

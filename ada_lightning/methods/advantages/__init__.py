@@ -1,40 +1,38 @@
 """Estimators of the update: what each kept response weighs, assigned once for a rollout."""
 
-from ada_lightning.methods.advantages.accepted import AcceptedAdvantage
-from ada_lightning.methods.advantages.batch_whitened import BatchWhitenedAdvantage
-from ada_lightning.methods.advantages.exact import ExactAdvantage
-from ada_lightning.methods.advantages.gdpo import GdpoAdvantage
-from ada_lightning.methods.advantages.group_normalized import GroupNormalizedAdvantage
-from ada_lightning.methods.advantages.history_baseline import HistoryBaselineAdvantage
-from ada_lightning.methods.advantages.leave_one_out import LeaveOneOutAdvantage
-from ada_lightning.methods.advantages.max_rl import MaxRlAdvantage
-from ada_lightning.methods.advantages.novelty import NoveltyAdvantage
-from ada_lightning.methods.advantages.pool_mean import PoolMeanAdvantage
-from ada_lightning.methods.advantages.preference import DpoAdvantage, IpoAdvantage
-from ada_lightning.methods.advantages.representation_preference import RepresentationPreferenceAdvantage
-from ada_lightning.methods.advantages.reward_distillation import RewardDistillationAdvantage
-from ada_lightning.methods.advantages.rounded_history import RoundedHistoryAdvantage
-from ada_lightning.methods.advantages.shrinkage_baseline import ShrinkageBaselineAdvantage
-from ada_lightning.methods.advantages.stratified import StratifiedAdvantage
-from ada_lightning.methods.advantages.weighted_leave_one_out import WeightedLeaveOneOutAdvantage
+from ada_lightning.core.moved import lazily
+from ada_lightning.methods.advantages.baselines import (
+    BatchWhitenedAdvantage,
+    GroupNormalizedAdvantage,
+    LeaveOneOutAdvantage,
+    PoolMeanAdvantage,
+    WeightedLeaveOneOutAdvantage,
+)
+from ada_lightning.methods.advantages.exact import ExactAdvantage, StratifiedAdvantage
+from ada_lightning.methods.advantages.history import HistoryBaselineAdvantage, RoundedHistoryAdvantage
 
 __all__ = [
-    "AcceptedAdvantage",
     "BatchWhitenedAdvantage",
-    "DpoAdvantage",
     "ExactAdvantage",
-    "GdpoAdvantage",
     "GroupNormalizedAdvantage",
     "HistoryBaselineAdvantage",
-    "IpoAdvantage",
     "LeaveOneOutAdvantage",
-    "MaxRlAdvantage",
-    "NoveltyAdvantage",
     "PoolMeanAdvantage",
-    "RepresentationPreferenceAdvantage",
-    "RewardDistillationAdvantage",
     "RoundedHistoryAdvantage",
-    "ShrinkageBaselineAdvantage",
     "StratifiedAdvantage",
     "WeightedLeaveOneOutAdvantage",
 ]
+
+MOVED = {
+    "AcceptedAdvantage": "ada_lightning.methods.published.raft",
+    "DpoAdvantage": "ada_lightning.methods.published.preference",
+    "GdpoAdvantage": "ada_lightning.methods.published.gdpo",
+    "IpoAdvantage": "ada_lightning.methods.published.preference",
+    "MaxRlAdvantage": "ada_lightning.methods.published.max_rl",
+    "NoveltyAdvantage": "ada_lightning.methods.published.xrpo",
+    "RepresentationPreferenceAdvantage": "ada_lightning.methods.published.representation_preference",
+    "RewardDistillationAdvantage": "ada_lightning.methods.published.reward_distillation",
+    "ShrinkageBaselineAdvantage": "ada_lightning.methods.published.shrinkage_baseline",
+}
+"""Classes that stored configurations look for here, and where they stand now."""
+__getattr__ = lazily(__name__, MOVED)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from functools import lru_cache
 
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Prompt
-from ada_lightning.methods.curriculum.epochs import epoch_positions
 
 
+@option("curriculum", "uniform")
 class UniformCurriculum(Curriculum):
-    """A seeded shuffle of the training prompts per epoch, cut in order.
+    """Every training prompt once per epoch, in a new seeded order each time; steps follow that order.
 
     A function of step and seed alone: nothing is asked about the prompts. A step across the end of an epoch can hold a
     prompt of both.
@@ -28,3 +31,34 @@ class UniformCurriculum(Curriculum):
         """Return the next ``num_prompts`` of the epochs; ``recall`` is not called."""
         positions = epoch_positions(len(prompts), step * num_prompts, num_prompts, str(seed))
         return [prompts[position] for position in positions]
+
+
+def epoch_positions(total: int, first: int, count: int, key: str) -> list[int]:
+    """Return ``count`` positions of an endless walk over ``range(total)``, from its ``first`` one on.
+
+    Each epoch of ``total`` steps of the walk visits everything once, in an order of its own.
+
+    Args:
+        total: how many there are, at least 1.
+        first: steps of the walk before, from 0.
+        count: how many to return.
+        key: seed of the orders.
+
+    Example:
+        >>> third_epoch = epoch_positions(5, 10, 5, "0")
+        >>> sorted(third_epoch), epoch_positions(5, 11, 2, "0") == third_epoch[1:3]
+        ([0, 1, 2, 3, 4], True)
+    """
+    positions: list[int] = []
+    while len(positions) < count:
+        epoch, offset = divmod(first + len(positions), total)
+        positions += _order(total, f"{key}/{epoch}")[offset : offset + count - len(positions)]
+    return positions
+
+
+@lru_cache(maxsize=8)
+def _order(total: int, key: str) -> tuple[int, ...]:
+    """Kept, because consecutive steps cut from the same order."""
+    order = list(range(total))
+    random.Random(key).shuffle(order)
+    return tuple(order)

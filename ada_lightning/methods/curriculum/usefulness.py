@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Objective, Sampler
 from ada_lightning.core.records import Prompt, ResponsePool
 from ada_lightning.core.stopping.paths import ends, reach
@@ -18,8 +19,11 @@ _GRID = np.linspace(0.0, 1.0, 401)
 """Pass rates of the table; between them values are interpolated."""
 
 
+@option("curriculum/usefulness", "learnability")
 class Learnability:
-    """``p (1 - p)``, the variance of a reward: what a response of a fixed group is worth under the mean reward.
+    """``p (1 - p)``, the variance of a reward, whatever a visit costs.
+
+    That is what a response of a fixed group is worth under the mean reward.
 
     Source:
         A lower bound of what a step improves is proportional to it: Bae et al., arXiv:2504.03380.
@@ -34,8 +38,9 @@ class Learnability:
         return [rate * (1.0 - rate) for rate in pass_rates]
 
 
+@option("curriculum/usefulness", "signal_per_response", sampler="${sampler}", objective="${oc.select:objective,null}")
 class SignalPerResponse:
-    """Pull on the policy per response drawn, under the sampler's own stopping rule.
+    """``f'(p) p (1 - p)`` per response that the run's sampler is expected to draw: pull on the policy per response.
 
     A prompt of pass rate p moves the policy by ``f'(p) grad p``, and ``grad p = p q (mean score of its positives - mean
     score of its negatives)``. Taking that difference to be equally long for all prompts, a visit is worth
@@ -52,8 +57,8 @@ class SignalPerResponse:
     (giving up, allocation, the step's budget) is left out, and a response costs the same whatever its length.
 
     Args:
-        sampler: who gets more samples, who stops.
-        objective: f; None is the mean reward.
+        sampler: who gets more samples, who stops; its stopping rule sets the cost.
+        objective: f, the run's objective; None, where its advantage has none, is the mean reward.
 
     Raises:
         ValueError: counts alone do not decide when the sampler stops.

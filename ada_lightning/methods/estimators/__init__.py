@@ -3,19 +3,22 @@
 Each is loaded when it is asked for: two of them need torch, and those who use another do not wait for it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ada_lightning.core.moved import lazily
 
 if TYPE_CHECKING:
     from ada_lightning.methods.estimators.beta_history import BetaHistory
-    from ada_lightning.methods.estimators.ema import EmaEstimator
-    from ada_lightning.methods.estimators.gaussian_process import GaussianProcessEstimator
-    from ada_lightning.methods.estimators.kl_history import KlHistory
-    from ada_lightning.methods.estimators.length_scale import FixedLengthScale, MedianDistance
-    from ada_lightning.methods.estimators.policy_embedding import PolicyEmbedding
+    from ada_lightning.methods.estimators.counting import EmaEstimator, WindowEstimator
+    from ada_lightning.methods.estimators.gaussian_process import (
+        FixedLengthScale,
+        GaussianProcessEstimator,
+        MedianDistance,
+        PolicyEmbedding,
+    )
+    from ada_lightning.methods.estimators.sentence_encoder import SentenceEncoder
     from ada_lightning.methods.estimators.similar_prompts import SimilarPrompts
     from ada_lightning.methods.estimators.value_network import ValueNetworkEstimator
-    from ada_lightning.methods.estimators.window import WindowEstimator
     from ada_lightning.methods.estimators.word_embedding import WordEmbedding
 
 __all__ = [
@@ -23,30 +26,28 @@ __all__ = [
     "EmaEstimator",
     "FixedLengthScale",
     "GaussianProcessEstimator",
-    "KlHistory",
     "MedianDistance",
     "PolicyEmbedding",
+    "SentenceEncoder",
     "SimilarPrompts",
     "ValueNetworkEstimator",
     "WindowEstimator",
     "WordEmbedding",
 ]
-_MODULES = {
-    "BetaHistory": "beta_history",
-    "EmaEstimator": "ema",
-    "FixedLengthScale": "length_scale",
-    "GaussianProcessEstimator": "gaussian_process",
-    "KlHistory": "kl_history",
-    "MedianDistance": "length_scale",
-    "PolicyEmbedding": "policy_embedding",
-    "SimilarPrompts": "similar_prompts",
-    "ValueNetworkEstimator": "value_network",
-    "WindowEstimator": "window",
-    "WordEmbedding": "word_embedding",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "BetaHistory": f"{__name__}.beta_history",
+        "EmaEstimator": f"{__name__}.counting",
+        "FixedLengthScale": f"{__name__}.gaussian_process",
+        "GaussianProcessEstimator": f"{__name__}.gaussian_process",
+        "KlHistory": "ada_lightning.methods.published.spo",
+        "MedianDistance": f"{__name__}.gaussian_process",
+        "PolicyEmbedding": f"{__name__}.gaussian_process",
+        "SentenceEncoder": f"{__name__}.sentence_encoder",
+        "SimilarPrompts": f"{__name__}.similar_prompts",
+        "ValueNetworkEstimator": f"{__name__}.value_network",
+        "WindowEstimator": f"{__name__}.counting",
+        "WordEmbedding": f"{__name__}.word_embedding",
+    },
+)

@@ -17,26 +17,31 @@ import torch
 from torch import Tensor
 
 from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import PassRateEstimator, PromptEmbedding, Represent, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
-from ada_lightning.methods.estimators.length_scale import FixedLengthScale
+from ada_lightning.methods.estimators.counting import tally
 from ada_lightning.methods.estimators.prompt_places import distinct, embedded
-from ada_lightning.methods.estimators.tally import tally
 
 _JITTER = 1e-4
 """Added to the diagonal of K_BB, as in the public code: near neighbours make it singular."""
 
 
+@option("estimator", "gaussian_process", choices={"embedding": "policy", "length_scale": "median"})
 class GaussianProcessEstimator(PassRateEstimator):
-    """Predicts pass rates from those of neighbours, with an exact solve per step and no training.
+    """A Gaussian process over prompt embeddings (VIP, arXiv:2602.01601): predicts new prompts from their neighbours.
+
+    An exact solve per step and no training. The paper takes observations for certain;
+    ``estimator.noise=1 estimator.logit_eps=0.055`` trusts 8 responses less, and predicts far better in simulation.
+    Watch ``estimator/mae``.
 
     What is known of a prompt not met yet is ``m_1 + sum_q k(x, x_q) w_q``, where ``w_q`` adds up the solutions of all
     steps: the same numbers as carrying a mean for the whole training set, and only prompts met need an embedding. Each
     is embedded once.
 
-    The defaults are the paper's, which takes what a few responses say for certain. Interpolating that can predict
-    worse than 1/2 for all (``tests/unit/methods/estimators/test_gaussian_process.py``: a mean absolute error of 0.38
-    against 0.24 with 8 responses each); ``noise=1`` with ``logit_eps=1/18`` leaves 0.05 there. Watch ``estimator/mae``.
+    The defaults are the paper's. Interpolating what a few responses say can predict worse than 1/2 for all
+    (``tests/unit/methods/estimators/test_gaussian_process.py``: a mean absolute error of 0.38 against 0.24 with 8
+    responses each); ``noise=1`` with ``logit_eps=1/18`` (0.055) leaves 0.05 there.
 
     A step of P prompts costs ``O(P^3)`` and, with N prompts met, ``O(N P H)``; a checkpoint holds ``N H`` floats.
 
@@ -48,7 +53,8 @@ class GaussianProcessEstimator(PassRateEstimator):
             0 it lies between that and what its neighbours say.
         logit_eps: pass rates observed keep this distance from 0 and 1 before the logit, 1e-6 in the public code: a
             group of one kind then counts as a logit of 13.8, whatever its size. ``1 / (2n + 2)`` is a milder choice.
-        strength: responses that a prediction counts as, where it is used as a prior: ``alpha + beta`` of the belief.
+        strength: responses that a prediction counts as, where it is used as a prior: ``alpha + beta`` of the belief
+            (ours).
 
     Raises:
         ValueError: a value out of its range; all in one message.
@@ -199,3 +205,55 @@ class GaussianProcessEstimator(PassRateEstimator):
         """``exp(-distance^2 / (2 h^2))``. Shape ``(M, N)``, float64."""
         distances_MN = torch.cdist(rows_MH.double(), columns_NH.double())
         return torch.exp(-0.5 * (distances_MN / (self._scale or 1.0)).square())
+
+
+@option("estimator/length_scale", "median")
+class MedianDistance:
+    """Median distance between the prompts of the first step that has two different ones.
+
+    Source:
+        VIP, arXiv:2602.01601, takes it over the whole training set; one step is a sample of that, and nothing beyond
+        the step's own prompts needs an embedding.
+    """
+
+    def __call__(self, distances_M: Tensor) -> float:
+        """Return the median of distances above 0; there is at least one."""
+        return float(distances_M.median())
+
+
+@option("estimator/length_scale", "fixed")
+class FixedLengthScale:
+    """A length scale given beforehand.
+
+    Args:
+        value: in the unit of the embeddings' distance. Normalised embeddings lie within 2 of each other; the public
+            code of VIP has 0.4, at another commit 0.27, for those of ``all-MiniLM-L6-v2``.
+
+    Raises:
+        ValueError: ``value`` is not positive and finite.
+    """
+
+    def __init__(self, *, value: float = 0.4) -> None:
+        if not 0 < value < math.inf:
+            raise ValueError(f"estimator.length_scale.value must be positive and finite; got {value}")
+        self.value = float(value)
+
+    def __call__(self, distances_M: Tensor) -> float:
+        """Return it, whatever the distances."""
+        return self.value
+
+
+@option("estimator/embedding", "policy")
+class PolicyEmbedding(PromptEmbedding):
+    """The policy's last hidden state after a prompt's last token, taken at the prompt's first visit and kept.
+
+    Whoever keeps it has it frozen, but from the policy of that moment: prompts of a run's first epoch are embedded by
+    policies that differ by the updates between them. A sentence encoder does not move
+    (:class:`~ada_lightning.methods.estimators.sentence_encoder.SentenceEncoder`).
+    """
+
+    needs_policy = True
+
+    def __call__(self, prompts: Sequence[Prompt], represent: Represent) -> Tensor:
+        """Ask the policy. Shape ``(P, H)``, float32."""
+        return represent(prompts)

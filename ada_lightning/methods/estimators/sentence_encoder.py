@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import PromptEmbedding, Represent
 from ada_lightning.core.records import Prompt
 
@@ -27,24 +28,33 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "
 _HUB_TIMEOUT_S = 5.0
 
 
+@option("estimator/embedding", "sentence")
 class SentenceEncoder(PromptEmbedding):
-    """Mean of the last hidden states over a text's tokens, scaled to length 1.
+    """A sentence encoder, mean-pooled and normalised (arXiv:2602.01601: all-MiniLM-L6-v2, 384 dimensions).
 
-    That is what most models of sentence-transformers compute, ``all-MiniLM-L6-v2`` among them; one that pools otherwise
-    (by its first token, say) is pooled by the mean here all the same. The text is the prompt's turns without the
-    system's, one per line.
+    The mean of the last hidden states over a text's tokens, scaled to length 1, is what most models of
+    sentence-transformers compute, ``all-MiniLM-L6-v2`` among them; one that pools otherwise (by its first token, say)
+    is pooled by the mean here all the same. The text is the prompt's turns without the system's, one per line.
 
     Args:
-        path: hub id (``organisation/name``) or local folder with ``config.json``, a tokenizer and safetensors.
+        path: hub id (``organisation/name``) or local folder with ``config.json``, a tokenizer and safetensors; the
+            paper's unless given.
         revision: branch, tag or commit on the hub. Name a commit to make a run repeatable.
-        max_tokens: of a text; what is longer is cut at the end.
-        batch_size: texts that pass through the encoder at once.
+        max_tokens: of a text; what is longer is cut at the end (256: that model's own limit).
+        batch_size: texts that pass through the encoder at once; ``estimator=similar_prompts`` encodes each by itself.
 
     Raises:
         ValueError: an empty path, a revision of a local folder, or a size below 1; all in one message.
     """
 
-    def __init__(self, *, path: str, revision: str = "main", max_tokens: int = 256, batch_size: int = 32) -> None:
+    def __init__(
+        self,
+        *,
+        path: str = "sentence-transformers/all-MiniLM-L6-v2",
+        revision: str = "main",
+        max_tokens: int = 256,
+        batch_size: int = 32,
+    ) -> None:
         self._folder = Path(path).expanduser()
         self._is_local = self._folder.is_dir() or path.startswith(("/", ".", "~")) or path.count("/") > 1
         is_revised_folder = bool(path) and self._is_local and revision != "main"

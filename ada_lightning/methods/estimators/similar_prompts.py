@@ -28,16 +28,29 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ada_lightning.core.checks import unmet
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import PromptEmbedding, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
-from ada_lightning.methods.estimators.binomial_process import ProcessFit, Sites, beta_of_logit, fit_laplace
-from ada_lightning.methods.estimators.counting import CountingEstimator
-from ada_lightning.methods.estimators.expectation_propagation import fit_moments
-from ada_lightning.methods.estimators.logit_prior import Between, LogitPrior, Placed
+from ada_lightning.methods.estimators.binomial_process import (
+    ProcessFit,
+    Sites,
+    beta_of_logit,
+    fit_laplace,
+    fit_moments,
+)
+from ada_lightning.methods.estimators.counting import CountingEstimator, tally
+from ada_lightning.methods.estimators.logit_prior import (
+    LARGEST_SCALE,
+    Between,
+    LogitPrior,
+    Placed,
+    ScaleSearch,
+    SpreadFit,
+    expected_spread,
+    shown_spread,
+    with_spread,
+)
 from ada_lightning.methods.estimators.prompt_places import NO_POLICY, PromptPlaces, distinct
-from ada_lightning.methods.estimators.scale_search import LARGEST_SCALE, ScaleSearch
-from ada_lightning.methods.estimators.spread import SpreadFit, expected_spread, shown_spread, with_spread
-from ada_lightning.methods.estimators.tally import tally
 
 Array = NDArray[np.float64]
 
@@ -58,15 +71,18 @@ class _Visit(NamedTuple):
     """Spread of its responses beyond what was expected; not a number where it is not looked at or too few."""
 
 
+@option("estimator", "similar_prompts", choices={"embedding": "words"})
 class SimilarPrompts(CountingEstimator):
-    """Beliefs from a Gaussian process over all prompts, fitted anew to the latest visits after every step.
+    """A Gaussian process over prompts: learns from their visits, from similar words and from how the policy moves.
+
+    It is fitted anew to the latest visits after every step.
 
     The posterior of each logit, a normal distribution found by expectation propagation, becomes the Beta distribution
     of the same mean and variance. It rests on all that was seen, so no belief counts responses of its prompt alone
     (``Belief.num_seen`` is 0). Scales are compared by Laplace's approximation, which takes less time.
 
     The scales that are given are where a search begins
-    (:class:`~ada_lightning.methods.estimators.scale_search.ScaleSearch`): how much prompts differ, and how soon that
+    (:class:`~ada_lightning.methods.estimators.logit_prior.ScaleSearch`): how much prompts differ, and how soon that
     changes, differs between tasks and models.
 
     A step costs ``O(num_visits^3)``: a fit, which begins where the last one ended and takes a few sweeps, each as long
@@ -87,14 +103,16 @@ class SimilarPrompts(CountingEstimator):
         similar_scale: of what a prompt shares with those like it. 0: nothing.
         own_scale: of what it has for itself. 0: nothing.
         spread_scale: standard deviation of how far the responses of prompts that are alike differ more, or less, than
-            their pass rates let expect (:mod:`~ada_lightning.methods.estimators.spread`), as p (1 - p), which is 1/4 at
-            most: half as much for all prompts, for good and as the policy moves, and as much for what prompts share
-            that are alike and for each of them. Beliefs then keep their means and change in strength. 0: nothing.
+            their pass rates let expect (:class:`~ada_lightning.methods.estimators.logit_prior.SpreadFit`). It is one of
+            p (1 - p), hence 1/4 at most: half as much for all prompts, for good and as the policy moves, and as much
+            for what prompts share that are alike and for each of them. Beliefs then keep their means and change in
+            strength. 0: nothing.
         scale_width: how far similar, own and drift scale and ``prompt_drift_visits`` may be from what is given:
             standard deviation of their logarithms. 0: as given.
-        history_file: known counts to start from (:mod:`ada_lightning.methods.estimators.history_file`): visits of the
-            policy that begins to train, to which the search is applied at once. Of more than ``num_visits`` training
-            prompts in it as many are taken, evenly spread.
+        history_file: known counts to start from: a run's history.json (``{prompt id: [positives, responses]}``) or
+            measured pass rates as .parquet (``prompt_id, num_positive, num_samples``); None: none. They count as
+            visits of the policy that begins to train, to which the search is applied at once. Of more than
+            ``num_visits`` training prompts in it as many are taken, evenly spread.
 
     Raises:
         ValueError: a value out of its range, an embedding that needs the policy, or a history file that cannot be used;

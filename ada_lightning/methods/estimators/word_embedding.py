@@ -11,6 +11,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import PromptEmbedding, Represent
 from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators.sentence_encoder import prompt_text
@@ -28,13 +29,14 @@ _MOST_FITTED = 32_768
 """Training prompts, evenly spread, whose words are counted: of long ones in greater number that takes minutes."""
 
 
+@option("estimator/embedding", "words")
 class WordEmbedding(PromptEmbedding):
-    """TF-IDF of words and of pairs of them, with every digit read as 0, and how long the prompt is.
+    """TF-IDF of words and pairs of words, digits read as 0: tells tasks, templates and sizes apart without any model.
 
-    The part of a row that counts words has length 1, and what all training prompts have in common counts nothing in it;
-    the last column is the logarithm of the number of words, standardised over the training prompts. Numbers are told
-    apart by how many digits they have. So it tells tasks, templates and sizes apart, not meanings: where those hang on
-    single words that few prompts share, a sentence encoder sees more
+    A row also has how long the prompt is. The part of a row that counts words has length 1, and what all training
+    prompts have in common counts nothing in it; the last column is the logarithm of the number of words, standardised
+    over the training prompts. Numbers are told apart by how many digits they have. Meanings it does not tell apart:
+    where those hang on single words that few prompts share, a sentence encoder sees more
     (:class:`~ada_lightning.methods.estimators.sentence_encoder.SentenceEncoder`).
 
     Args:

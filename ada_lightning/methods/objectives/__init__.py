@@ -1,8 +1,8 @@
 """What is maximised: a function f of each prompt's pass rate p."""
 
-from ada_lightning.methods.objectives.logit import LogitObjective
-from ada_lightning.methods.objectives.power_series import (
+from ada_lightning.methods.objectives.functions import (
     LinearObjective,
+    LogitObjective,
     LogObjective,
     PassAtKObjective,
     PowerObjective,

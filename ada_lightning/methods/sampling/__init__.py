@@ -1,55 +1,45 @@
-"""Who gets more samples, who stops."""
+"""Who gets more samples, who stops; samplers of single papers are in ``methods/published``."""
 
-from ada_lightning.methods.sampling.cgrpo import CGrpoSampler
-from ada_lightning.methods.sampling.coba import CobaSampler
+from ada_lightning.core.moved import lazily
 from ada_lightning.methods.sampling.cut import CutSampler
-from ada_lightning.methods.sampling.dars import DarsSampler
-from ada_lightning.methods.sampling.estimated import EstimatedSampler
-from ada_lightning.methods.sampling.first_visit import FirstVisitSampler
 from ada_lightning.methods.sampling.giving_up import GiveUpByPosterior, NeverGiveUp
-from ada_lightning.methods.sampling.gradient_variance import DrGrpoVariance, KnownBaselineVariance, RlooVariance
-from ada_lightning.methods.sampling.gvm import GvmSampler
-from ada_lightning.methods.sampling.inverse_rl import InverseRlSampler
-from ada_lightning.methods.sampling.knapsack import KnapsackSampler
-from ada_lightning.methods.sampling.optpo import OptPoSampler
 from ada_lightning.methods.sampling.pilot import PilotSampler
-from ada_lightning.methods.sampling.pilot_commit import PilotCommitSampler
-from ada_lightning.methods.sampling.pruning import PruningSampler
 from ada_lightning.methods.sampling.sequential import BalanceSampler, PositiveSampler, SequentialSampler
-from ada_lightning.methods.sampling.speed import SpeedSampler
 from ada_lightning.methods.sampling.spread import SpreadSampler
-from ada_lightning.methods.sampling.text_features import CharacterShares, TextFeatures
-from ada_lightning.methods.sampling.uniform import UniformSampler
-from ada_lightning.methods.sampling.vip import VipSampler
-from ada_lightning.methods.sampling.xrpo import XrpoSampler
+from ada_lightning.methods.sampling.uniform import FirstVisitSampler, UniformSampler
+
+MOVED = {
+    "CGrpoSampler": "ada_lightning.methods.published.cgrpo",
+    "CharacterShares": "ada_lightning.methods.published.inverse_rl",
+    "CobaSampler": "ada_lightning.methods.published.coba",
+    "DarsSampler": "ada_lightning.methods.published.dars",
+    "DrGrpoVariance": "ada_lightning.methods.published.vip",
+    "EstimatedSampler": "ada_lightning.methods.published.reinforce_ada",
+    "GvmSampler": "ada_lightning.methods.published.gvm",
+    "InverseRlSampler": "ada_lightning.methods.published.inverse_rl",
+    "KnapsackSampler": "ada_lightning.methods.published.knapsack",
+    "KnownBaselineVariance": "ada_lightning.methods.published.token_division",
+    "OptPoSampler": "ada_lightning.methods.published.optpo",
+    "PilotCommitSampler": "ada_lightning.methods.published.pilot_commit",
+    "PruningSampler": "ada_lightning.methods.published.pruning",
+    "RlooVariance": "ada_lightning.methods.published.vip",
+    "SpeedSampler": "ada_lightning.methods.published.speed",
+    "TextFeatures": "ada_lightning.methods.published.inverse_rl",
+    "VipSampler": "ada_lightning.methods.published.vip",
+    "XrpoSampler": "ada_lightning.methods.published.xrpo",
+}
+"""Classes that stored configurations look for here, and where they stand now."""
+__getattr__ = lazily(__name__, MOVED)
 
 __all__ = [
     "BalanceSampler",
-    "CGrpoSampler",
-    "CharacterShares",
-    "CobaSampler",
     "CutSampler",
-    "DarsSampler",
-    "DrGrpoVariance",
-    "EstimatedSampler",
     "FirstVisitSampler",
     "GiveUpByPosterior",
-    "GvmSampler",
-    "InverseRlSampler",
-    "KnapsackSampler",
-    "KnownBaselineVariance",
     "NeverGiveUp",
-    "OptPoSampler",
-    "PilotCommitSampler",
     "PilotSampler",
     "PositiveSampler",
-    "PruningSampler",
-    "RlooVariance",
     "SequentialSampler",
-    "SpeedSampler",
     "SpreadSampler",
-    "TextFeatures",
     "UniformSampler",
-    "VipSampler",
-    "XrpoSampler",
 ]

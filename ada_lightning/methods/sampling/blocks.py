@@ -23,11 +23,11 @@ class BlockSampler(Checked, Sampler):
     that looks for something has to hold where a block is complete alone: ``(P + N) % samples_per_round == 0``.
     """
 
-    samples_per_round: int
-    """Responses per block (the paper's M)."""
-    n_max: int
+    samples_per_round: int = 4
+    """Responses per block (the paper's M); decisions fall between blocks."""
+    n_max: int = 32
     """Most responses per prompt and step (the paper's N_max)."""
-    group_size: int
+    group_size: int = 4
     """Most responses kept for the update (the paper's n)."""
     budget_per_step: int = 0
     """Most responses of a whole rollout step; 0 sets no limit."""

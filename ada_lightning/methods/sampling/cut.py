@@ -7,20 +7,23 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Cut, Trait
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.sampling.uniform import UniformSampler
 
 
+@option("sampler", "cut")
 @dataclass(kw_only=True, eq=False)
 class CutSampler(UniformSampler):
-    """``group_size`` responses of each prompt, of which those beyond ``num_tokens`` tokens go on with probability c.
+    """A fixed group per prompt; a long response goes on with a probability c and then weighs 1 / c.
 
-    What went on weighs 1 / c, what was cut nothing, and both were drawn: the sum over a prompt's responses of weight,
-    advantage and score has the expectation that it has without cuts (Horvitz-Thompson), as long as the policy that
-    trains is the one that drew. Cutting without the weights would be a penalty on length: right responses would be
-    pushed to be short, and wrong ones to be long.
+    Unbiased for ``advantage=history_baseline`` with ``loss/reduction=constant``. It saves tokens where long responses
+    have small advantages. What went on weighs 1 / c, what was cut nothing, and both were drawn: the sum over a prompt's
+    responses of weight, advantage and score has the expectation that it has without cuts (Horvitz-Thompson), as long as
+    the policy that trains is the one that drew. Cutting without the weights would be a penalty on length: right
+    responses would be pushed to be short, and wrong ones to be long.
 
     The coin is thrown before the response is drawn, with a seed of its own, so that a response which loses it has
     ``num_tokens`` as its limit: an engine has to know nothing of it, and a step drawn again is the same. Of a prompt
@@ -51,10 +54,10 @@ class CutSampler(UniformSampler):
 
     traits = frozenset({Trait.CUTS_RESPONSES})
 
-    num_tokens: int
-    """A response is cut, or not, when it has so many tokens and has not ended."""
-    survival: float
-    """Probability to go on for prompts that are as likely answered right as wrong."""
+    num_tokens: int = 64
+    """Tokens after which a response that has not ended is cut or goes on."""
+    survival: float = 0.5
+    """Probability to go on for prompts that are as likely answered right as wrong; less for all others."""
     min_survival: float = 0.1
     """The least for any prompt; no response weighs more than its inverse."""
     seed: int = 0
@@ -83,7 +86,7 @@ class CutSampler(UniformSampler):
         key = f"cut/{self.seed}/{pool.step}/{pool.slot}/{pool.prompt.prompt_id}/{sample_index}"
         return Cut(self.num_tokens, survival, goes_on=random.Random(key).random() < survival)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say what it does to the update."""
         return (
             f"sampler: a response goes on after {self.num_tokens} tokens with a probability of {self.survival:g} or "

@@ -9,7 +9,6 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, softmax
 
 from ada_lightning.core.protocols import Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
@@ -110,6 +109,8 @@ def posterior_pass_rates(tallies: Sequence[tuple[int, int]], generator: np.rando
     A beta-binomial model on a grid: pass rates are Beta-distributed, with Jeffreys' prior for the mean (the grid of its
     arcsine is even) and a uniform one for the correlation of two responses to a prompt, 1 / (alpha + beta + 1).
     """
+    from scipy.special import betaln, softmax
+
     positive, tried = np.array(tallies).T[:, :, None]
     mean, correlation = (axis.ravel() for axis in np.meshgrid(np.sin(np.pi / 2 * _GRID) ** 2, _GRID))
     alpha, beta = mean * (1 / correlation - 1), (1 - mean) * (1 / correlation - 1)

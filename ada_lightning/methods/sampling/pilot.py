@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ada_lightning.core.protocols import PoolEnd, Sampler
 from ada_lightning.core.records import ResponsePool
-from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.core.stopping.rule import PilotRule
 from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
 
@@ -24,7 +24,7 @@ class PilotSampler(Checked, Sampler):
     """
 
     group_size: int
-    """Most responses kept for the update; as many as a prompt can have where all of them train."""
+    """Most responses kept for the update; as many as a prompt can have: all (selection=all)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

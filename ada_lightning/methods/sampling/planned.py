@@ -19,12 +19,12 @@ class PlannedSampler(Checked, Sampler):
         ValueError: a value out of range, or a mean that the bounds cannot meet; all in one message.
     """
 
-    responses_per_prompt: int
+    responses_per_prompt: int = 8
     """Mean over the prompts of a step; times their number it is the step's total, met exactly."""
-    n_max: int
+    n_max: int = 32
     """Most responses per prompt and step."""
-    group_size: int
-    """Most responses kept for the update; ``n_max`` where all of them train."""
+    group_size: int = 32
+    """Most responses kept for the update; ``n_max``: all (selection=all)."""
     _planned: dict[int, int] = field(init=False, repr=False, default_factory=dict)
     """Responses in all, by slot."""
 
@@ -56,7 +56,7 @@ class OneShotSampler(PlannedSampler):
     is unbiased and the exact estimator holds for it.
     """
 
-    n_min: int
+    n_min: int = 2
     """Fewest responses per prompt and step."""
 
     def _checks(self) -> Iterator[Check]:
@@ -99,7 +99,7 @@ class StagedSampler(PlannedSampler):
     describes it, and ``advantage=exact`` does not go with it.
     """
 
-    num_pilot: int
+    num_pilot: int = 4
     """Responses of each prompt's pilot, which stays in the pool and is part of ``responses_per_prompt``."""
 
     def _checks(self) -> Iterator[Check]:

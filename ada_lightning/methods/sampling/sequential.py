@@ -16,6 +16,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
+from ada_lightning.core.options import option, preset, use
 from ada_lightning.core.protocols import PoolEnd
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.core.stopping.posterior import (
@@ -27,7 +28,7 @@ from ada_lightning.core.stopping.posterior import (
 from ada_lightning.core.stopping.rule import QuotaRule
 from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.sampling.blocks import BlockSampler
-from ada_lightning.methods.sampling.giving_up import NEVER, GivingUp
+from ada_lightning.methods.sampling.giving_up import NEVER, GiveUpByPosterior, GivingUp, NeverGiveUp
 
 
 @dataclass(kw_only=True, eq=False)
@@ -46,7 +47,8 @@ class SequentialSampler(BlockSampler):
     k_pos: int
     """Positives wanted."""
     give_up: GivingUp = NEVER
-    """When to stop without the quotas."""
+    """When to stop without the quotas. ``sampler=balance_posterior`` and ``positive_posterior`` give up on prompts that
+    will hardly pay."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,14 +110,36 @@ class SequentialSampler(BlockSampler):
         self.give_up.load_state_dict(state.get("give_up", {}))
 
 
+_GIVEN_UP = "and a prompt is given up once its best prospect costs more than the run usually pays for a signal."
+
+
+@option("sampler", "positive", give_up=use(NeverGiveUp))
 @dataclass(kw_only=True, eq=False)
 class PositiveSampler(SequentialSampler):
-    """Resolved at ``k_pos`` positives. Cheaper than balance on easy prompts, which it may leave without a negative."""
+    """Reinforce-Ada-Seq-pos: sample until k_pos positives, at most n_max (arXiv:2510.04996v3, 3.2).
+
+    Cheaper than balance on easy prompts, which it may leave without a negative.
+    """
+
+    k_pos: int = 1
+    """Positives wanted."""
 
 
+preset(
+    "sampler",
+    "positive_posterior",
+    "positive",
+    text=f"sampler=positive, {_GIVEN_UP}",
+    give_up=use(GiveUpByPosterior),
+)
+
+
+@option("sampler", "balance", give_up=use(NeverGiveUp))
 @dataclass(kw_only=True, eq=False)
 class BalanceSampler(SequentialSampler):
-    """Resolved at ``k_pos`` positives and ``k_neg`` negatives.
+    """Reinforce-Ada-Seq-balance: sample until k_pos positives and k_neg negatives, at most n_max.
+
+    arXiv:2510.04996v3, 3.2.
 
     Example:
         >>> from ada_lightning.core.records import Prompt, ResponsePool
@@ -124,9 +148,20 @@ class BalanceSampler(SequentialSampler):
         4
     """
 
-    k_neg: int
+    k_pos: int = 2
+    """Positives wanted."""
+    k_neg: int = 2
     """Negatives wanted."""
 
     def quotas(self) -> dict[str, int]:
         """Both classes."""
         return {"k_pos": self.k_pos, "k_neg": self.k_neg}
+
+
+preset(
+    "sampler",
+    "balance_posterior",
+    "balance",
+    text=f"sampler=balance, {_GIVEN_UP}",
+    give_up=use(GiveUpByPosterior),
+)

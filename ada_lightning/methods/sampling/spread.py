@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import PoolEnd
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.sampling.blocks import BlockSampler
 
 
+@option("sampler", "spread")
 @dataclass(kw_only=True, eq=False)
 class SpreadSampler(BlockSampler):
-    """Blocks of ``samples_per_round`` until highest and lowest reward are ``min_spread`` apart, or ``n_max`` are in.
+    """For rewards that are not binary: sample until highest and lowest are ``min_spread`` apart, at most ``n_max``.
 
     Decides on complete blocks of the launch order, as sequential sampling by counts does, and draws anew what is no
     evidence. More than counts of positives and negatives decide, so there is no stopping rule whose paths could be
@@ -28,8 +30,10 @@ class SpreadSampler(BlockSampler):
         4
     """
 
-    min_spread: float
+    min_spread: float = 0.5
     """Smallest difference between the pool's highest and lowest reward that ends sampling, in the reward's unit."""
+    group_size: int = 8
+    """Most responses kept for the update."""
 
     def _checks(self) -> Iterator[Check]:
         yield (

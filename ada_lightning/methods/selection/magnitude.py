@@ -10,14 +10,14 @@ import numpy as np
 from ada_lightning.core.protocols import Selection
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.checked import Check, Checked
-from ada_lightning.methods.functional import standardized
+from ada_lightning.methods.functional import centered, unbiased_std
 
 
 @dataclass(kw_only=True, eq=False)
 class AdvantageSelection(Checked, Selection):
     """Leaves out some responses of little advantage, before anything trains."""
 
-    rate: float
+    rate: float = 0.5
     """Share or probability that is left out, in [0, 1)."""
 
     def _checks(self) -> Iterator[Check]:
@@ -34,7 +34,8 @@ def pool_advantages(pool: ResponsePool, *, normalize_std: bool) -> list[float]:
     if not pool.has_signal:
         return [0.0] * pool.num_sampled
     rewards = np.array([response.reward for response in pool.responses])
-    advantages: list[float] = standardized(rewards, normalize_std=normalize_std).tolist()
+    scale = unbiased_std(rewards) + 1e-6 if normalize_std else 1.0
+    advantages: list[float] = (centered(rewards) / scale).tolist()
     return advantages
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ada_lightning.core.options import option
 from ada_lightning.core.records import KeptResponse, Response, ResponsePool
 from ada_lightning.methods.checked import Check, at_least
-from ada_lightning.methods.selection.choice import ClassSelection
+from ada_lightning.methods.selection.by_class import ClassSelection
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 
@@ -50,13 +51,15 @@ class RewardStrataSelection(ClassSelection):
         return with_selection_weights(pool, kept, lambda response: stratum_of_reward[response.reward])
 
 
+@option("selection", "stratified", group_size="${sampler.group_size}")
 @dataclass(kw_only=True, eq=False)
 class StratifiedSelection(RewardStrataSelection):
-    """Keeps some of every stratum of rewards between fixed thresholds, the same for all pools.
+    """Some of every stratum of rewards; for rewards that are not binary, with ``advantage=weighted_leave_one_out``.
 
-    A stratum that is empty in a pool leaves its share to the others. So does one that no reward can ever reach, such
-    as the one above 1 where rewards are in [0, 1]: the update stays right, and the group is cut into fewer strata than
-    it seems. What a reward can return is not known here; ``responses/`` of a run shows what it did.
+    The strata lie between fixed thresholds, the same for all pools. A stratum that is empty in a pool leaves its share
+    to the others. So does one that no reward can ever reach, such as the one above 1 where rewards are in [0, 1]: the
+    update stays right, and the group is cut into fewer strata than it seems. What a reward can return is not known
+    here; ``responses/`` of a run shows what it did.
 
     Example:
         >>> from ada_lightning.core.records import Prompt, ResponsePool
@@ -64,7 +67,7 @@ class StratifiedSelection(RewardStrataSelection):
         ()
     """
 
-    thresholds: Sequence[float]
+    thresholds: Sequence[float] = (0.0, 0.5, 0.9)
     """Cut points between strata, increasing, in the reward's unit. A reward that equals a threshold belongs below it,
     as with ``rollout.positive_threshold``."""
 
@@ -87,17 +90,18 @@ class StratifiedSelection(RewardStrataSelection):
         return {response.reward: bisect_left(self.thresholds, response.reward) for response in pool.responses}
 
 
+@option("selection", "quantile", group_size="${sampler.group_size}")
 @dataclass(kw_only=True, eq=False)
 class QuantileSelection(RewardStrataSelection):
-    """Keeps some of every quantile of the pool's rewards: needs no thresholds, and suits rewards of any unit.
+    """Some of every quantile of the pool's own rewards; with ``advantage=weighted_leave_one_out``.
 
-    Labels depend on the pool: one reward can be in the top stratum of a hard prompt and in the bottom stratum of an
-    easy one, and a response's stratum depends on which others were drawn. Equal rewards share a stratum, which their
-    mid-rank decides, so a rare reward at either end is set apart from a frequent one; a pool in which few different
-    rewards occur has fewer strata.
+    Needs no thresholds, and suits rewards of any unit. Labels depend on the pool: one reward can be in the top stratum
+    of a hard prompt and in the bottom stratum of an easy one, and a response's stratum depends on which others were
+    drawn. Equal rewards share a stratum, which their mid-rank decides, so a rare reward at either end is set apart from
+    a frequent one; a pool in which few different rewards occur has fewer strata.
     """
 
-    num_strata: int
+    num_strata: int = 4
     """Quantiles to tell apart."""
 
     def _checks(self) -> Iterator[Check]:

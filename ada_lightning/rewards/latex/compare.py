@@ -8,21 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from ada_lightning.rewards.latex.choice import chosen, is_choice, letters, with_text
 from ada_lightning.rewards.latex.clock import read_time, same_time
-from ada_lightning.rewards.latex.compound import read_compound
-from ada_lightning.rewards.latex.cpu_budget import CpuBudget
-from ada_lightning.rewards.latex.equation import read_statement
+from ada_lightning.rewards.latex.cost import CpuBudget
 from ada_lightning.rewards.latex.evaluated import num_open
 from ada_lightning.rewards.latex.grammar import UnreadableError
-from ada_lightning.rewards.latex.quantifier import same_variable
 from ada_lightning.rewards.latex.quantity import Quantity, read_number, read_quantity
 from ada_lightning.rewards.latex.reals import as_intervals
 from ada_lightning.rewards.latex.scalar import Scalars, read_value, same_tree
+from ada_lightning.rewards.latex.statement import chosen, is_choice, letters, read_compound, read_statement, with_text
 from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import tidy
 from ada_lightning.rewards.latex.tolerance import Tolerance
-from ada_lightning.rewards.latex.wording import is_prose, is_words, words
+from ada_lightning.rewards.latex.wording import is_prose, is_words, same_variable, words
 
 MAX_CPU_S = 0.4
 """Seconds that one answer may compute, far more than what people write down takes (milliseconds)."""

@@ -6,14 +6,11 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ada_lightning.rewards.latex.choice import chosen, is_choice
-from ada_lightning.rewards.latex.compound import in_family, read_compound
-from ada_lightning.rewards.latex.cost import has_symbol
-from ada_lightning.rewards.latex.cpu_budget import CpuBudget, CpuBudgetError
-from ada_lightning.rewards.latex.equation import Statement, read_statement
+from ada_lightning.rewards.latex.cost import CpuBudget, CpuBudgetError, has_symbol
 from ada_lightning.rewards.latex.evaluated import is_worked_out
 from ada_lightning.rewards.latex.grammar import UnreadableError, read
 from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
+from ada_lightning.rewards.latex.statement import Statement, chosen, in_family, is_choice, read_compound, read_statement
 from ada_lightning.rewards.latex.symbolic import are_equal, decimal_value
 from ada_lightning.rewards.latex.tolerance import EXACT, Tolerance
 from ada_lightning.rewards.latex.tree import Tree, renamed, symbols

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from ada_lightning.core.protocols import RolloutEngine, VersionedEngine
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome
 from ada_lightning.rollout.engines.published_weights import Digest, PublishedWeights, WeightDigest
 from ada_lightning.rollout.engines.weight_transfer import WeightTransfer
 
@@ -19,25 +19,14 @@ ALIVE_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Submit:
-    """Queue one response."""
-
-    request_id: str
-    prompt_ids: tuple[int, ...]
-    settings: SamplingSettings
-    seed: int | None
-    policy_version: int | None = None
-    """Where the engine serves several."""
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """Have a method of the engine called; answered by :class:`Answer` of the same ticket."""
 
     ticket: int
+    """Of ``submit``, which is not answered, 0."""
     method: str
-    """``abort``, ``sleep``, ``update_weights``, or ``load_weights`` with a :class:`PublishedWeights`; of an engine that
-    serves several versions also ``publish`` with them, and ``keep``."""
+    """``submit``, ``abort``, ``sleep``, ``update_weights``, or ``load_weights`` with a :class:`PublishedWeights`; of
+    an engine that serves several versions also ``publish`` with them, and ``keep``."""
     arguments: tuple[Any, ...] = ()
     policy_version: int | None = None
     """Of the weights that the engine has afterwards, where those are others."""
@@ -76,7 +65,7 @@ class Finished:
     """
 
     policy_version: int
-    generations: tuple[Generation, ...]
+    generations: tuple[Outcome, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +88,7 @@ class Failed:
     reason: str
 
 
-Command = Submit | Call | Stop
+Command = Call | Stop
 Event = Ready | Finished | Alive | Answer | Failed
 
 
@@ -158,8 +147,8 @@ class EngineLoop:
                 return True
             if isinstance(command, Stop):
                 return False
-            if isinstance(command, Submit):
-                _submit(engine, command)
+            if command.method == "submit":
+                engine.submit(*command.arguments)
                 continue
             if command.method in ("load_weights", "publish"):
                 result: Any = _read(getattr(engine, command.method), *command.arguments)
@@ -172,15 +161,6 @@ class EngineLoop:
     def _send(self, event: Event) -> None:
         self._last_sent_s = time.monotonic()
         self._send_event(event)
-
-
-def _submit(engine: RolloutEngine, asked: Submit) -> None:
-    request = asked.request_id, asked.prompt_ids, asked.settings, asked.seed
-    if asked.policy_version is None:
-        engine.submit(*request)
-    else:
-        assert isinstance(engine, VersionedEngine)
-        engine.submit(*request, asked.policy_version)
 
 
 def _read(take: Callable[..., None], weights: PublishedWeights) -> Digest:

@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.protocols import VersionedEngine
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.engines.engine_loop import (
     Answer,
     Call,
@@ -19,13 +19,11 @@ from ada_lightning.rollout.engines.engine_loop import (
     Finished,
     Ready,
     Stop,
-    Submit,
 )
 from ada_lightning.rollout.engines.errors import EngineError, check_fits
 from ada_lightning.rollout.engines.pool_place import PoolHost, PoolPlace
 from ada_lightning.rollout.engines.published_weights import PublishedWeights, in_engine_type
-from ada_lightning.rollout.engines.request_queue import RequestQueue
-from ada_lightning.rollout.engines.seat import Seat
+from ada_lightning.rollout.engines.request_queue import RequestQueue, Seat
 from ada_lightning.rollout.engines.weight_transfer import WeightSender, WeightTransfer
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ class EnginePool(VersionedEngine):
 
     Which engine gets a request says :class:`~ada_lightning.rollout.engines.request_queue.RequestQueue`. Several engines
     can serve several policy versions at once: each goes over to a new one when it has run empty and its turn has come
-    (:mod:`~ada_lightning.rollout.engines.rolling_switch`). Engines that serve several by themselves, as adapters, are
+    (:mod:`~ada_lightning.rollout.engines.request_queue`). Engines that serve several by themselves, as adapters, are
     handed each version when it comes.
 
     An engine that dies, breaks or hangs is replaced: its unfinished requests go to the others at once, with their own
@@ -63,7 +61,7 @@ class EnginePool(VersionedEngine):
         """Engines replaced since the pool was opened."""
         self._place, self._limits = place, limits
         self._queue = RequestQueue(limits.affinity)
-        self._finished: list[Generation] = []
+        self._finished: list[Outcome] = []
         self._late_tokens = 0
         self._tickets = count(1)
         self._answers: dict[int, Any] = {}
@@ -129,11 +127,11 @@ class EnginePool(VersionedEngine):
         version = self._policy_version if policy_version is None else policy_version
         if version not in self.versions:
             raise ValueError(f"the pool has policy versions {sorted(self.versions)}, not {version}; publish it first")
-        named = version if self._holds_versions and version >= 0 else None
-        self._queue.add(Submit(request_id, tuple(prompt_ids), settings, seed, named), version)
+        named = (version,) if self._holds_versions and version >= 0 else ()
+        self._queue.add(Call(0, "submit", (request_id, tuple(prompt_ids), settings, seed, *named)), version)
         self._dispatch()
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Return what finished, after at most 20 ms; empty when nothing did.
 
         Raises:
@@ -387,8 +385,8 @@ class EnginePool(VersionedEngine):
         while any(seat.calls for seat in self._seats):
             self._listen(_LISTEN_WAIT_S)
 
-    def _send(self, seat: Seat, command: Submit | Call) -> None:
-        if isinstance(command, Call):
+    def _send(self, seat: Seat, command: Call) -> None:
+        if command.method != "submit":
             seat.calls[command.ticket] = command
         try:
             seat.member.send(command)

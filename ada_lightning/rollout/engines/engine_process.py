@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from ada_lightning.rewards.isolation import Isolation, isolate
+from ada_lightning.rewards.worker import Isolation, isolate
 from ada_lightning.rollout.engines.engine_loop import Command, EngineLoop, Stop
 
 

@@ -16,15 +16,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.rollout.engines.engine_environment import engine_environment
 from ada_lightning.rollout.engines.engine_loop import Command, Event
 from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.pool_place import PoolHost, PoolMember, PoolPlace
-from ada_lightning.rollout.engines.published_weights import PublishedWeights, on_cpu
-from ada_lightning.rollout.engines.shared_weights import SharedWeights
-from ada_lightning.run.cores import num_cores
+from ada_lightning.rollout.engines.pool_place import PoolHost, PoolMember, PoolPlace, engine_environment
+from ada_lightning.rollout.engines.published_weights import PublishedWeights, SharedWeights, on_cpu
+from ada_lightning.run.machine import num_cores
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,9 +31,12 @@ if TYPE_CHECKING:
 _END_WAIT_S = 5.0
 
 
+@option("rollout/host", "process", environment={})
 @dataclass(frozen=True, kw_only=True)
 class ProcessPool(PoolHost):
-    """Opens an :class:`~ada_lightning.rollout.engines.engine_pool.EnginePool` of child processes.
+    """Engines in processes of their own on this machine.
+
+    Opens an :class:`~ada_lightning.rollout.engines.engine_pool.EnginePool` of child processes.
 
     A child decodes token after token without being asked and sends what finished, so a poll is a look into a socket. It
     inherits nothing of ``torchrun``, ignores Ctrl-C, and ends with this process whatever it is doing. Each has an equal

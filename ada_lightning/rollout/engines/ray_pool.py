@@ -16,12 +16,12 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.core.options import option
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.rollout.engines.engine_environment import enter_engine_environment
 from ada_lightning.rollout.engines.engine_loop import Command, EngineLoop, Event
 from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.pool_place import PoolHost, PoolMember, PoolPlace
+from ada_lightning.rollout.engines.pool_place import PoolHost, PoolMember, PoolPlace, enter_engine_environment
 from ada_lightning.rollout.engines.published_weights import PublishedWeights, WeightDigest, chunks, on_cpu
 
 if TYPE_CHECKING:
@@ -34,25 +34,27 @@ Stored = list[tuple[str, tuple[int, ...], str, "np.ndarray"]]
 """One chunk in the object store: (name, shape, torch dtype, bytes) of each tensor."""
 
 
+@option("rollout/host", "ray", environment={})
 @dataclass(frozen=True, kw_only=True)
 class RayPool(PoolHost):
-    """Opens an :class:`~ada_lightning.rollout.engines.engine_pool.EnginePool` of Ray actors.
+    """Engines as Ray actors, on this machine or a cluster; one that dies is replaced within the step.
 
-    Each actor holds one engine with the settings of ``rollout.engine``; tensor parallelism is one of those, and
-    ``num_gpus`` must then be as large. Weights are put into Ray's object store once per sync, in the engine's own type,
-    and stay there while one may need them: an engine that replaces another reads them from it. So the store must hold
-    the model once, and once more for each step of ``rollout.max_staleness``, or it spills to disk. ``environment`` is
-    read by torch; the dynamic linker does not see it.
+    Opens an :class:`~ada_lightning.rollout.engines.engine_pool.EnginePool`. Each actor holds one engine with the
+    settings of ``rollout.engine``; tensor parallelism is one of those, and ``num_gpus`` must then be as large. Weights
+    are put into Ray's object store once per sync, in the engine's own type, and stay there while one may need them: an
+    engine that replaces another reads them from it. So the store must hold the model once, and once more for each step
+    of ``rollout.max_staleness``, or it spills to disk. ``environment`` is read by torch; the dynamic linker does not
+    see it.
 
     A Ray that is running in this process already is used as it is and left running.
 
     Args:
         num_cpus: cores of each, which Ray sets aside and the engine computes with.
-        num_gpus: of each.
+        num_gpus: of each; as many as tensor parallelism needs.
         address: ``local`` starts a Ray on this machine with what the engines need and nothing else, and stops it at the
             end; ``auto`` or ``host:port`` joins a cluster in which this machine is a node.
-        object_store_gib: memory of the object store of a Ray that is started here.
-        chunk_mib: tensors are put into the store in chunks of about this size.
+        object_store_gib: GiB of the object store of a Ray that is started here.
+        chunk_mib: tensors are put into the store in chunks of about so many MiB.
 
     Raises:
         ValueError: a value is out of range; all in one message.

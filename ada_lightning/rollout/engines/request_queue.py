@@ -1,13 +1,157 @@
-"""What a pool of engines was asked for, and which engine gets what next."""
+"""What a pool of engines was asked for, and which engine gets what next.
+
+Engines go over to a new version one after another, as they run empty, instead of all together. What keeps the oldest
+version from being left without an engine, and the first engine that switches from being handed everything, is a share:
+of the engines for a version, by what is open of it, and of what is open of a version for each of its engines.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ada_lightning.rollout.engines.engine_loop import Submit
-from ada_lightning.rollout.engines.rolling_switch import Assignment, Load, assignment
-from ada_lightning.rollout.engines.seat import Seat
+from ada_lightning.rollout.engines.engine_loop import Call, Event, Ready
+from ada_lightning.rollout.engines.errors import EngineError
+from ada_lightning.rollout.engines.pool_place import PoolMember
+
+_OLDEST_WEIGHT = 2.0
+"""By which an open request of the oldest version counts more: what others wait for first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What an engine has to do."""
+
+    version: int
+    """Of its weights; a negative one that nobody asks for, where it has none."""
+    num_in_flight: int
+    num_slots: int
+    is_ready: bool = True
+    """Whether it does at once what it is asked; not while it takes other weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a pool does next."""
+
+    room: Mapping[int, Sequence[tuple[int, int]]]
+    """By version: engines that may be given requests of it, and how many each may then have."""
+    switches: Sequence[tuple[int, int]]
+    """Engines that are empty, and the version that each goes over to."""
+
+
+def shares(num_open: Mapping[int, int], num_engines: int) -> dict[int, int]:
+    """Return how many engines each version should have.
+
+    In proportion to its open requests, with those of the oldest counted twice, by largest remainders; the oldest has at
+    least one, even while nothing of it is open: graders may be about to ask for more.
+
+    Args:
+        num_open: requests in flight and waiting, of every version that may still be asked for; not empty.
+        num_engines: those that are open.
+
+    Example:
+        >>> shares({3: 10, 4: 30}, 5), shares({3: 0, 4: 100}, 4), shares({3: 1, 4: 9}, 1)
+        ({3: 2, 4: 3}, {3: 1, 4: 3}, {3: 1, 4: 0})
+    """
+    oldest = min(num_open)
+    weights = {version: number * (_OLDEST_WEIGHT if version == oldest else 1.0) for version, number in num_open.items()}
+    total = sum(weights.values())
+    if not total:
+        return {version: num_engines if version == max(num_open) else 0 for version in sorted(num_open)}
+    ideal = {version: weights[version] / total * num_engines for version in sorted(weights)}
+    found = {version: math.floor(share) for version, share in ideal.items()}
+    num_left = num_engines - sum(found.values())
+    for version in sorted(ideal, key=lambda version: found[version] - ideal[version])[:num_left]:
+        found[version] += 1
+    if not found[oldest]:
+        found[max(found, key=lambda version: found[version])] -= 1
+        found[oldest] = 1
+    return found
+
+
+def assignment(loads: Mapping[int, Load], num_open: Mapping[int, int], waiting: Collection[int]) -> Assignment:
+    """Return who may take what, and who switches.
+
+    An engine whose version has more engines than its share, the one with the least to do, gets no further request, so
+    that it runs empty and can switch.
+
+    Args:
+        loads: by engine.
+        num_open: as for :func:`shares`; an engine that has any other version may switch at once.
+        waiting: versions of which requests wait: for no other does an engine switch.
+    """
+    wanted = shares(num_open, len(loads))
+    surplus = [engine for engine, load in loads.items() if load.version not in num_open]
+    room: dict[int, list[tuple[int, int]]] = {}
+    lacking: dict[int, int] = {}
+    for version, number in wanted.items():
+        has_it = [engine for engine, load in loads.items() if load.version == version]
+        engines = sorted(has_it, key=lambda engine: (-loads[engine].num_in_flight, engine))
+        kept, surplus = engines[:number], surplus + engines[number:]
+        most = num_open[version] if len(num_open) == 1 else math.ceil(num_open[version] / max(number, 1))
+        room[version] = [(engine, min(most, loads[engine].num_slots)) for engine in kept if loads[engine].is_ready]
+        lacking[version] = number - len(kept)
+    switches = []
+    for engine in sorted(engine for engine in surplus if loads[engine].is_ready and not loads[engine].num_in_flight):
+        most_wanted = max(waiting, key=lambda version: (lacking[version], -version), default=None)
+        if most_wanted is None or lacking[most_wanted] <= 0:
+            break
+        switches.append((engine, most_wanted))
+        lacking[most_wanted] -= 1
+    return Assignment(room, switches)
+
+
+@dataclass(eq=False)
+class Seat:
+    """Whoever sits there now, what it was asked and what it owes."""
+
+    index: int
+    member: PoolMember
+    limit_s: float
+    """Of its silence while something should come from it, in seconds."""
+    told: Ready = field(init=False)
+    """What the last member that opened said of itself."""
+    is_open: bool = False
+    silent_s: float = 0.0
+    in_flight: set[str] = field(default_factory=set)
+    calls: dict[int, Call] = field(default_factory=dict)
+    """Not answered yet, by ticket."""
+    num_losses: int = 0
+    version: int = -1
+    """Of the weights that it has, or is being given; -1: those it was opened with."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is open, with the current weights, and does what it is asked next at once."""
+        return self.is_open and not self.calls
+
+    @property
+    def is_owing(self) -> bool:
+        """Whether something should come from it."""
+        return not self.is_ready or bool(self.in_flight)
+
+    def events(self, listened_s: float) -> list[Event]:
+        """Take what has come, in its order.
+
+        Args:
+            listened_s: seconds for which somebody listened since the last call. Others do not count as silence: a
+                process that a scheduler stopped waits for longer than it asked.
+
+        Raises:
+            EngineError: it is gone, or was silent for too long.
+        """
+        events = self.member.events()
+        if events:
+            self.silent_s = 0.0
+        elif self.is_owing:
+            self.silent_s += listened_s
+            if self.silent_s > self.limit_s:
+                raise EngineError(f"it made no progress for {self.silent_s:.0f} s and was killed")
+        return events
+
 
 _MAX_HOMES = 10_000
 
@@ -25,7 +169,7 @@ class RequestQueue:
 
     def __init__(self, affinity: int) -> None:
         self._affinity = affinity
-        self._requests: dict[str, tuple[Submit, int]] = {}
+        self._requests: dict[str, tuple[Call, int]] = {}
         self._waiting: dict[int, deque[str]] = {}
         self._num_open: Counter[int] = Counter()
         self._homes: dict[tuple[int, ...], Seat] = {}
@@ -45,11 +189,12 @@ class RequestQueue:
         """Requests of a version."""
         return self._num_open[version]
 
-    def add(self, request: Submit, version: int) -> None:
-        """Let a request wait."""
-        self._requests[request.request_id] = request, version
+    def add(self, submit: Call, version: int) -> None:
+        """Let a request wait: a call of ``submit``, whose first arguments are its id and the prompt's tokens."""
+        request_id: str = submit.arguments[0]
+        self._requests[request_id] = submit, version
         self._num_open[version] += 1
-        self._waiting.setdefault(version, deque()).append(request.request_id)
+        self._waiting.setdefault(version, deque()).append(request_id)
 
     def remove(self, request_ids: Iterable[str]) -> set[str]:
         """Forget requests that finished or are not wanted any more; return those that were known."""
@@ -89,17 +234,18 @@ class RequestQueue:
         num_open = {version: self._num_open[version] for version in versions}
         return assignment(loads, num_open, [version for version, waiting in self._waiting.items() if waiting])
 
-    def take(self, seats: Sequence[Seat], room: Mapping[int, Sequence[tuple[int, int]]]) -> tuple[Seat, Submit] | None:
+    def take(self, seats: Sequence[Seat], room: Mapping[int, Sequence[tuple[int, int]]]) -> tuple[Seat, Call] | None:
         """Return what is to be sent to whom next, and note it there; None: nothing that waits has room."""
         for version in sorted(room):
             with_room = [seats[index] for index, most in room[version] if len(seats[index].in_flight) < most]
             free = [seat for seat in with_room if seat.is_ready]  # and was not lost meanwhile
             if free and self._waiting.get(version):
-                request = self._requests[self._waiting[version].popleft()][0]
+                request_id = self._waiting[version].popleft()
+                submit = self._requests[request_id][0]
                 self._forget_idle_versions()
-                seat = self._choose(free, request.prompt_ids)
-                seat.in_flight.add(request.request_id)
-                return seat, request
+                seat = self._choose(free, submit.arguments[1])
+                seat.in_flight.add(request_id)
+                return seat, submit
         return None
 
     def clear(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.run.exit_codes import STALLED
+from ada_lightning.run.stopping import STALLED
 
 _TICK_S = 1.0
 _CALLS = ("submit", "poll", "abort", "load_weights", "publish", "keep", "sleep", "close")
@@ -24,7 +24,7 @@ class TimeLimit:
     """Limits the time of calls of an engine.
 
     No one can stop native code from inside its process. So a thread writes the stacks of all threads to standard error
-    and to ``report_file``, and ends the process with :data:`~ada_lightning.run.exit_codes.STALLED`; the last checkpoint
+    and to ``report_file``, and ends the process with :data:`~ada_lightning.run.stopping.STALLED`; the last checkpoint
     is there to continue from. Native code that holds Python's lock keeps that thread from running, too.
 
     Time counts in which this process ran. A job that a scheduler or Ctrl-Z stopped, for however long, goes on.

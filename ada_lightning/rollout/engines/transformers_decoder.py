@@ -1,15 +1,105 @@
-"""One decoding step of a transformers model: a token in, logits of the next one out, for every slot in use."""
+"""One decoding step of a transformers model: a token in, logits of the next one out, for every slot in use.
+
+The next token is drawn with numbers that belong to the request, so that who decodes beside it changes nothing.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import torch
-
-from ada_lightning.rollout.engines.transformers_slots import Slots
+from torch.nn import functional
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
+
+    from ada_lightning.core.records import SamplingSettings
+
+
+class Slots:
+    """What transformers takes for a cache, with a position of its own for every sequence.
+
+    The caches of transformers hold a batch that began together. Here a slot is given to the next sequence when one has
+    ended, so a decoding step writes each row where that row stands, and reads as many positions as the longest row
+    has; what lies beyond a row's own position is left over from somebody else, and masked.
+
+    Args:
+        num_slots: sequences.
+        num_tokens: positions of each.
+    """
+
+    def __init__(self, num_slots: int, num_tokens: int) -> None:
+        self.num_slots = num_slots
+        self.num_tokens = num_tokens
+        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self._places_of: dict[int, Tensor] = {}
+        """By number of heads."""
+        self._positions_B: Tensor | None = None
+        self._length = 0
+
+    def store(self, slots: Sequence[int], sources: Sequence[int], prefilled: Any) -> None:
+        """Copy rows of a cache that transformers filled into slots, from their first position on.
+
+        Args:
+            slots: where to.
+            sources: the row of the cache for each slot.
+            prefilled: a ``DynamicCache``.
+        """
+        for index, layer in enumerate(prefilled.layers):
+            keys_SHTD, values_SHTD = self._layer(index, layer.keys, layer.values)
+            device = keys_SHTD.device
+            to, of = torch.tensor(slots, device=device), torch.tensor(sources, device=device)
+            length = layer.keys.shape[2]
+            keys_SHTD[to, :, :length] = layer.keys[of]
+            values_SHTD[to, :, :length] = layer.values[of]
+
+    def move(self, sources: Sequence[int], targets: Sequence[int], length: int) -> None:
+        """Copy the first positions of slots into others, which are free."""
+        for keys_SHTD, values_SHTD in self._layers.values():
+            of, to = (torch.tensor(slots, device=keys_SHTD.device) for slots in (sources, targets))
+            keys_SHTD[to, :, :length] = keys_SHTD[of, :, :length]
+            values_SHTD[to, :, :length] = values_SHTD[of, :, :length]
+
+    def point(self, positions_B: Tensor, length: int) -> None:
+        """Say where the next step writes: in the first B slots, each at its position, reading ``length`` positions."""
+        self._positions_B = positions_B
+        self._places_of.clear()
+        self._length = length
+
+    def update(self, keys_BH1D: Tensor, values_BH1D: Tensor, layer_index: int, *_: Any) -> tuple[Tensor, Tensor]:
+        """Write a token of each sequence and return all that a layer may attend to; called by the model."""
+        size, num_heads = keys_BH1D.shape[:2]
+        keys_SHTD, values_SHTD = self._layer(layer_index, keys_BH1D, values_BH1D)
+        places_BH = self._places(num_heads)
+        keys_SHTD.view(-1, keys_SHTD.shape[-1])[places_BH] = keys_BH1D[:, :, 0]
+        values_SHTD.view(-1, values_SHTD.shape[-1])[places_BH] = values_BH1D[:, :, 0]
+        return keys_SHTD[:size, :, : self._length], values_SHTD[:size, :, : self._length]
+
+    def _places(self, num_heads: int) -> Tensor:
+        """Return the row of memory that each head of each sequence writes, once for all layers of a step.
+
+        One index: by two with heads between them, deterministic torch on a GPU copies all the memory there and back.
+        """
+        if num_heads not in self._places_of:
+            assert self._positions_B is not None
+            rows_B, heads_H = (
+                torch.arange(number, device=self._positions_B.device) for number in (len(self._positions_B), num_heads)
+            )
+            places_BH = (rows_B[:, None] * num_heads + heads_H) * self.num_tokens + self._positions_B[:, None]
+            self._places_of[num_heads] = places_BH
+        return self._places_of[num_heads]
+
+    def _layer(self, index: int, keys_BHTD: Tensor, values_BHTD: Tensor) -> tuple[Tensor, Tensor]:
+        """Return memory of a layer; made at its first use, when its heads are known."""
+        if index not in self._layers:
+            keys_SHTD, values_SHTD = (
+                like.new_zeros((self.num_slots, like.shape[1], self.num_tokens, like.shape[3]))
+                for like in (keys_BHTD, values_BHTD)
+            )
+            self._layers[index] = (keys_SHTD, values_SHTD)
+        return self._layers[index]
 
 
 IMPLEMENTATION = "ada_decoding"
@@ -141,3 +231,77 @@ def _power_of_two(number: int, smallest: int) -> int:
         [8, 8, 16, 128]
     """
     return max(smallest, 1 << (number - 1).bit_length())
+
+
+_BLOCK = 256
+"""Tokens whose probabilities are added up first: then it takes one pass over the vocabulary, not three."""
+_BELOW_ONE = 1 - 2**-53
+
+
+def draw(logits_BV: Tensor, uniforms_B: Tensor, settings: SamplingSettings) -> tuple[Tensor, Tensor]:
+    """Draw a token of each row by inverting its distribution function.
+
+    Args:
+        logits_BV: of the model.
+        uniforms_B: float64 in [0, 1), independent of everything else.
+        settings: temperature (0: the likeliest token), ``top_k``, ``top_p``; in that order, as vLLM has it.
+
+    Returns:
+        Token ids and their log-probabilities, in nats, under the distribution they were drawn from. Shapes ``(B,)``.
+    """
+    scores_BV = logits_BV.float()
+    if settings.temperature == 0:
+        tokens_B = scores_BV.argmax(-1)
+        return tokens_B, scores_BV.log_softmax(-1).gather(-1, tokens_B[:, None])[:, 0]
+    probs_BV = _warped(scores_BV, settings).softmax(-1)
+    tokens_B = _inverted(probs_BV, uniforms_B)
+    return tokens_B, probs_BV.gather(-1, tokens_B[:, None])[:, 0].log()  # not a number where logits are not
+
+
+def _inverted(probs_BV: Tensor, uniforms_B: Tensor) -> Tensor:
+    """Return the first token up to which the probabilities add up to more than the number: its block, then it.
+
+    Sums are of float64: in float32 the last of 50,000 tokens would stand on rounding.
+    """
+    blocks_BNW = functional.pad(probs_BV, (0, -probs_BV.shape[1] % _BLOCK)).unflatten(1, (-1, _BLOCK))
+    of_block_BN = blocks_BNW.sum(-1, dtype=torch.float64)
+    block_B, rest_B = _located(of_block_BN, uniforms_B)
+    of_token_BW = blocks_BNW[torch.arange(len(block_B), device=block_B.device), block_B].double()
+    token_B, _ = _located(of_token_BW, rest_B)
+    return (block_B * _BLOCK + token_B).clamp(max=probs_BV.shape[1] - 1)  # of what is no number, some token
+
+
+def _located(weights_BN: Tensor, uniforms_B: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where each number falls among weights laid end to end, and how far into that weight, in [0, 1)."""
+    ends_BN = _sums(weights_BN)
+    targets_B1 = (uniforms_B * ends_BN[:, -1])[:, None]
+    # `right`: the first whose end exceeds the number, so that a weight of 0 is never met.
+    index_B1 = torch.searchsorted(ends_BN, targets_B1, right=True).clamp(max=weights_BN.shape[1] - 1)
+    width_B1 = weights_BN.gather(-1, index_B1)
+    inside_B1 = (targets_B1 - (ends_BN.gather(-1, index_B1) - width_B1)) / width_B1
+    return index_B1[:, 0], inside_B1[:, 0].clamp(0, _BELOW_ONE)
+
+
+def _sums(weights_BN: Tensor) -> Tensor:
+    """Return running sums."""
+    return _summable(weights_BN).cumsum(-1).to(weights_BN.device)
+
+
+def _summable(values: Tensor) -> Tensor:
+    """Return them where torch adds them up: it has no deterministic running sums on a GPU, and refuses if asked."""
+    return values.cpu() if values.is_cuda and torch.are_deterministic_algorithms_enabled() else values
+
+
+def _warped(scores_BV: Tensor, settings: SamplingSettings) -> Tensor:
+    """Return scores whose softmax is the distribution that is asked for."""
+    from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+    warpers = [
+        *([TemperatureLogitsWarper(float(settings.temperature))] if settings.temperature != 1 else []),
+        *([TopKLogitsWarper(settings.top_k)] if settings.top_k > 0 else []),
+        *([TopPLogitsWarper(settings.top_p)] if settings.top_p < 1 else []),
+    ]
+    warped_BV = _summable(scores_BV) if settings.top_p < 1 else scores_BV
+    for warper in warpers:
+        warped_BV = warper(None, warped_BV)
+    return warped_BV.to(scores_BV.device)

@@ -15,13 +15,10 @@ import torch
 
 from ada_lightning.core.checks import refuse, unmet
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import Generation, SamplingSettings
-from ada_lightning.rollout.engines.drawing import draw
+from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.engines.errors import check_fits
-from ada_lightning.rollout.engines.transformers_decoder import IMPLEMENTATION, Decoder, attend
-from ada_lightning.rollout.engines.transformers_slots import Slots
-from ada_lightning.run.bfloat16 import has_fast_bfloat16
-from ada_lightning.run.out_of_memory import is_out_of_memory
+from ada_lightning.rollout.engines.transformers_decoder import IMPLEMENTATION, Decoder, Slots, attend, draw
+from ada_lightning.run.machine import has_fast_bfloat16, is_out_of_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -163,7 +160,7 @@ class TransformersEngine(RolloutEngine):
         self._waiting.append(_Request(request_id, tuple(prompt_ids), settings, uniforms))
 
     @torch.inference_mode()
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Let waiting requests in, draw one token of every running one, and return what finished.
 
         Raises:
@@ -314,14 +311,15 @@ class TransformersEngine(RolloutEngine):
             request.response_ids.append(token)
             request.logprobs.append(logprob)
 
-    def _finished(self) -> list[Generation]:
+    def _finished(self) -> list[Outcome]:
         found = []
         for slot, request in list(self._running.items()):
             is_ended = request.response_ids[-1] in self._eos_token_ids
             if is_ended or len(request.response_ids) == request.settings.max_new_tokens:
                 self._release(slot)
                 found.append(
-                    Generation(
+                    Outcome(
+                        text="",
                         request_id=request.request_id,
                         response_ids=tuple(request.response_ids),
                         sampling_logprobs=tuple(request.logprobs),

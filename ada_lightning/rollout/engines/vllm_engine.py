@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import VersionedEngine
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.engines.errors import check_fits
-from ada_lightning.rollout.engines.vllm_adapters import LoadedAdapters
-from ada_lightning.rollout.engines.vllm_reload import reload_weights, repack_tied_head
+from ada_lightning.rollout.engines.vllm_weights import LoadedAdapters, reload_weights, repack_tied_head
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload, WeightTransfer
-from ada_lightning.run.bfloat16 import concrete_dtype
+from ada_lightning.run.machine import concrete_dtype
 from ada_lightning.run.terminal import logger_to_file, output_to_file
 
 if TYPE_CHECKING:
@@ -190,7 +189,7 @@ class VllmEngine(VersionedEngine):
         self._engine.add_request(request_id, {"prompt_token_ids": list(prompt_ids)}, params, lora_request=adapter)
         self._in_flight.add(request_id)
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Run one engine step (one token for every running sequence) and return what finished."""
         if not self._in_flight:
             return []
@@ -351,12 +350,13 @@ class VllmEngine(VersionedEngine):
         return {"weight_transfer_config": WeightTransferConfig(backend=self.weight_transfer.backend)}
 
 
-def _generation(request_id: str, completion: Any) -> Generation:
+def _generation(request_id: str, completion: Any) -> Outcome:
     token_ids = tuple(completion.token_ids)
     logprobs = tuple(
         position[token].logprob for token, position in zip(token_ids, completion.logprobs or (), strict=True)
     )
-    return Generation(
+    return Outcome(
+        text="",
         request_id=request_id,
         response_ids=token_ids,
         sampling_logprobs=logprobs,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ada_lightning.core.options import option
 from ada_lightning.rollout.engines.published_weights import chunks
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """``vllm.config.lora.MaxLoRARanks``, by which it reserves memory."""
 
+_PLACE = "rollout.engine.weight_transfer"
 Call = Callable[[str, dict[str, Any]], None]
 """Has a method of ``VLLMWeightSyncClient`` called in every worker of the engine, with its argument; waits for it."""
 
@@ -38,6 +40,7 @@ class WeightTransfer(Protocol):
         ...
 
 
+@option("rollout/weight_transfer", "reload", package=_PLACE, hidden=("backend",))
 @dataclass(frozen=True, slots=True)
 class Reload:
     """The engine reads tensors that it is handed: by reference in the trainer's process, else through memory.
@@ -52,9 +55,17 @@ class Reload:
         raise TypeError("weights that are reloaded need no connection")
 
 
+@option(
+    "rollout/weight_transfer",
+    "adapter",
+    package=_PLACE,
+    hidden=("backend",),
+    rank="${parameters.rank}",
+    max_staleness="${rollout.max_staleness}",
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter(Reload):
-    """The engine keeps the initial weights and reads adapters: megabytes, where the rest of the policy is frozen.
+    """The engine keeps the initial weights and reads the adapters of parameters=lora alone: megabytes, not the model.
 
     Args:
         rank: of the adapters, ``parameters.rank``.
@@ -87,14 +98,17 @@ class Adapter(Reload):
         return next(rank for rank in _LORA_RANKS if rank >= self.rank)
 
 
+@option("rollout/weight_transfer", "ipc", package=_PLACE, hidden=("backend",))
 @dataclass(frozen=True, slots=True)
 class CudaIpc:
-    """Handles to the trainer's GPU memory, for an engine in another process on the same GPU.
+    """Handles to the trainer's GPU memory, for an engine in another process on the same GPU. Never run by us.
 
-    Tensors go through one buffer on the GPU, chunk by chunk: whatever the trainer gathers may be freed at once.
+    This is vLLM's CUDA IPC. Tensors go through one buffer on the GPU, chunk by chunk: whatever the trainer gathers may
+    be freed at once.
 
     Args:
-        buffer_mib: of that buffer; must hold the largest tensor (a vocabulary of 152k by 3,584 in bfloat16 is 1,039).
+        buffer_mib: MiB of that buffer; must hold the largest tensor (a vocabulary of 152k by 3,584 in bfloat16 is
+            1,039).
 
     Raises:
         ValueError: it is not positive.
@@ -115,14 +129,15 @@ class CudaIpc:
         return WeightSender(init_info, call)
 
 
+@option("rollout/weight_transfer", "nccl", package=_PLACE, hidden=("backend",))
 @dataclass(frozen=True, slots=True)
 class Nccl:
-    """NCCL broadcast from the trainer's GPU to an engine on other GPUs.
+    """vLLM's NCCL broadcast from the trainer's GPU to an engine on other GPUs. Never run by us.
 
     Args:
         master_address: where the trainer's process can be reached from the engine's.
         master_port: free there.
-        buffer_mib: tensors are gathered, announced and sent in chunks of about this size.
+        buffer_mib: tensors are gathered, announced and sent in chunks of about so many MiB.
         time_limit_s: seconds for one chunk. A broadcast whose other side died never returns; after this the step fails.
 
     Raises:

@@ -8,13 +8,11 @@ from hashlib import blake2b
 from typing import Any
 
 from ada_lightning.core.episode import Episode, Turn
-from ada_lightning.core.records import Completion, Generation, Grade, SamplingSettings, Verdict
+from ada_lightning.core.records import Completion, Outcome, Request, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Request
 from ada_lightning.rewards.worker import to_grade
-from ada_lightning.rollout.episodes.messages import Call, Reply, failed
+from ada_lightning.rollout.episodes.worker import Call, Reply, failed
 from ada_lightning.rollout.grader import Grader
-from ada_lightning.rollout.ungraded import Ungraded
 
 
 @dataclass(slots=True, eq=False)
@@ -42,19 +40,6 @@ class _Open:
         return sum(self.is_sampled)
 
 
-@dataclass(frozen=True, slots=True)
-class NextTurn:
-    """A turn to be generated."""
-
-    place: Any
-    step: Step
-    request: Request
-    ids: tuple[int, ...]
-    """Prompt and all that followed it."""
-    sampling: SamplingSettings
-    seed: int | None
-
-
 class OpenEpisodes:
     """Takes turns of the model to environments and their answers back, episode by episode.
 
@@ -64,7 +49,6 @@ class OpenEpisodes:
     Args:
         environments: the workers, or what steps them.
         continuation: tokens of an answer, the scaffold around it included.
-        sampling: how the tokens of a turn are drawn.
         max_turns: of the model in one episode.
         seed: of the run.
     """
@@ -74,14 +58,14 @@ class OpenEpisodes:
         environments: Grader,
         continuation: Callable[[str], list[int]],
         *,
-        sampling: SamplingSettings,
         max_turns: int,
         seed: int,
     ) -> None:
         self._environments, self._continuation = environments, continuation
-        self._sampling, self._max_turns, self._seed = sampling, max_turns, seed
+        self._max_turns, self._seed = max_turns, seed
         self._open: dict[Any, _Open] = {}
-        self._ready: list[NextTurn] = []
+        self._ready: dict[Any, tuple[Step, Request]] = {}
+        """Turns to be generated, by place."""
         self._at_environment: set[Any] = set()
 
     @property
@@ -99,19 +83,18 @@ class OpenEpisodes:
         """Episodes whose next turn waits for a slot of the engine."""
         return len(self._ready)
 
-    def note_turn(self, place: Any, step: Step, request: Request, generation: Generation, text: str) -> None:
+    def note_turn(self, place: Any, step: Step, request: Request, said: Outcome) -> None:
         """Take a turn of the model, and ask the environment about it."""
         episode = self._open.setdefault(place, _Open(step, request))
-        episode.ids += generation.response_ids
-        episode.logprobs += generation.sampling_logprobs
-        episode.is_sampled += [True] * len(generation.response_ids)
-        episode.text, episode.is_cut = text, generation.is_truncated
+        episode.ids += said.response_ids
+        episode.logprobs += said.sampling_logprobs
+        episode.is_sampled += [True] * len(said.response_ids)
+        episode.text, episode.is_cut = said.text, said.is_truncated
         index = len(episode.turns)
-        limit = "length" if generation.is_truncated else "turns" if index + 1 >= self._max_turns else ""
-        said = Completion(text, "length" if generation.is_truncated else "stop", len(generation.response_ids))
-        self._ask(place, episode, Call(self._episode_seed(episode), said, index, episode.state, limit))
+        limit = "length" if said.is_truncated else "turns" if index + 1 >= self._max_turns else ""
+        self._ask(place, episode, Call(self._episode_seed(episode), said.completion, index, episode.state, limit))
 
-    def receive(self, max_model_tokens: int, wait_s: float = 0.0) -> Iterator[Ungraded]:
+    def receive(self, max_model_tokens: int, wait_s: float = 0.0) -> Iterator[tuple[Step, Request, Outcome, bool]]:
         """Take what environments have answered: episodes that go on get ready for a turn.
 
         Args:
@@ -119,7 +102,8 @@ class OpenEpisodes:
             wait_s: seconds to wait for the first where none is there.
 
         Yields:
-            Each episode that ended. What becomes of it may :meth:`drop` others, whose answers are then passed over.
+            Each episode that ended, and whether its environment graded it. What becomes of it may :meth:`drop` others,
+            whose answers are then passed over.
         """
         for place, reply in self._environments.wait(wait_s) if wait_s else self._environments.poll():
             if place not in self._at_environment:  # of an episode that was dropped meanwhile
@@ -129,17 +113,20 @@ class OpenEpisodes:
                 del self._open[place]
                 yield found
 
-    def take_ready(self, number: int) -> list[NextTurn]:
+    def take_ready(self, number: int) -> list[tuple[Step, Request]]:
         """Return turns to generate now, in launch order: their prefixes are in the engine's cache."""
-        self._ready.sort(key=lambda turn: (turn.request.slot, turn.request.sample_index))
-        taken, self._ready = self._ready[: max(number, 0)], self._ready[max(number, 0) :]
-        return taken
+
+        def launch(place: Any) -> tuple[int, int]:
+            request = self._ready[place][1]
+            return request.slot, request.sample_index
+
+        return [self._ready.pop(place) for place in sorted(self._ready, key=launch)[: max(number, 0)]]
 
     def drop(self, place: Any) -> int:
         """Forget an episode, if there is one; the tokens that were sampled for it."""
         episode = self._open.pop(place, None)
         self._at_environment.discard(place)
-        self._ready = [turn for turn in self._ready if turn.place != place]
+        self._ready.pop(place, None)
         return 0 if episode is None else episode.num_sampled
 
     def clear(self) -> None:
@@ -153,7 +140,9 @@ class OpenEpisodes:
         self._at_environment.add(place)
         self._environments.submit(place, episode.request.prompt, call)
 
-    def _take(self, place: Any, episode: _Open, reply: Reply, max_model_tokens: int) -> Ungraded | None:
+    def _take(
+        self, place: Any, episode: _Open, reply: Reply, max_model_tokens: int
+    ) -> tuple[Step, Request, Outcome, bool] | None:
         """Go on with an episode; what it became where it ended."""
         if episode.has_no_room:
             seconds = episode.turns[-1].seconds + reply.seconds
@@ -180,31 +169,24 @@ class OpenEpisodes:
         episode.ids += suffix
         episode.logprobs += [0.0] * len(suffix)
         episode.is_sampled += [False] * len(suffix)
-        self._ready.append(
-            NextTurn(
-                place=place,
-                step=episode.step,
-                request=request,
-                ids=(*request.prompt.prompt_ids, *episode.ids),
-                sampling=replace(self._sampling, max_new_tokens=min(self._sampling.max_new_tokens, room)),
-                seed=turn_seed(request.seed, len(episode.turns)),
-            )
-        )
+        seed = turn_seed(request.seed, len(episode.turns))
+        turn = replace(request, seed=seed, max_new_tokens=room, continued_ids=tuple(episode.ids))
+        self._ready[place] = episode.step, turn
         return None
 
-    def _ended(self, episode: _Open, reply: Reply) -> Ungraded:
+    def _ended(self, episode: _Open, reply: Reply) -> tuple[Step, Request, Outcome, bool]:
         if episode.reward is not None and not reply.failure:
             reply = _summed(reply, episode.reward)
         by = "failed" if reply.failure else reply.limit or ("length" if episode.is_cut else "done")
-        is_truncated = by in ("length", "turns", "context")
-        return Ungraded(
-            step=episode.step,
-            request=episode.request,
-            generation=Generation("", tuple(episode.ids), tuple(episode.logprobs), is_truncated),
+        outcome = Outcome(
             text=episode.text,
+            response_ids=tuple(episode.ids),
+            sampling_logprobs=tuple(episode.logprobs),
+            is_truncated=by in ("length", "turns", "context"),
+            grade=reply.grade or Verdict(0.0),
             episode=Episode(tuple(episode.turns), tuple(episode.is_sampled), by),
-            grade=reply.grade,
         )
+        return episode.step, episode.request, outcome, reply.grade is not None
 
     def _episode_seed(self, episode: _Open) -> int:
         """Seed of what an environment draws: its own in the run, whether or not requests are seeded."""
@@ -215,7 +197,7 @@ class OpenEpisodes:
 
 def _summed(reply: Reply, reward: float) -> Reply:
     """Return the end of an episode whose turns were given a reward."""
-    end = reply.grade or Grade(0.0)
+    end = reply.grade or Verdict(0.0)
     total = to_grade(Verdict((end.reward or 0.0) + reward, end.answer, end.components))
     return failed(total) if total.failure else replace(reply, grade=total)
 

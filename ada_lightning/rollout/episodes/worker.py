@@ -11,14 +11,65 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ada_lightning.core.protocols.environment import End, Environment, Say
-from ada_lightning.core.records import Grade, Prompt, Verdict
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards import worker
 from ada_lightning.rewards.failures import raised
-from ada_lightning.rollout.episodes.messages import Call, Reply, failed
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A turn of the model, for an environment in the state that it was left in."""
+
+    seed: int
+    said: Completion
+    index: int
+    """Turns before it."""
+    state: bytes = b""
+    """The environment after the turn before, pickled; empty before the first."""
+    limit: str = ""
+    """Why the episode ends here even if the environment has more to say; empty where it need not."""
+    is_cut: bool = False
+    """Whether the turn was answered already, and there is no room for the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an environment made of a turn. Plain values only: what unpickles it is the trainer."""
+
+    text: str = ""
+    state: bytes = b""
+    """The environment, pickled; opaque to whoever receives it, and empty after the end."""
+    is_end: bool = False
+    limit: str = ""
+    """The limit that ended it; empty where the environment did."""
+    grade: Verdict | None = None
+    """Of the end; None where the configured reward is to grade."""
+    reward: float | None = None
+    """Of the turn alone, where turns have any."""
+    num_calls: int = 0
+    num_call_errors: int = 0
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def failure(self) -> str:
+        """Why the environment failed; empty where it did not."""
+        return self.grade.failure if self.grade is not None else ""
+
+    @property
+    def detail(self) -> str:
+        """What a person wants to read of a failure."""
+        return self.grade.detail if self.grade is not None else ""
+
+
+def failed(grade: Verdict) -> Reply:
+    """Return the reply of an environment that could not answer, with what the episode is then worth."""
+    named = Verdict(grade.reward, failure=f"environment_{grade.failure}", detail=grade.detail)
+    return Reply(is_end=True, grade=named)
+
 
 MAX_STATE_BYTES = 10_000_000
 """Largest environment between two turns: it travels to the trainer and back."""
@@ -91,7 +142,7 @@ def act(pickled_call: bytes) -> tuple[Reply, bool]:
 
 def _act(pickled_call: bytes) -> tuple[Reply, bool] | None:
     if reason := worker.load_error():
-        return failed(Grade(None, "not_loaded", detail=reason)), False
+        return failed(Verdict(None, failure="not_loaded", detail=reason)), False
     started, is_starting = time.perf_counter(), True
     try:
         prompt, call = pickle.loads(pickled_call)
@@ -160,17 +211,17 @@ def _reply(said: Any, environment: Environment, limit: str) -> Reply:
     if limit or not isinstance(text, str):  # with more than an end at a limit an episode would never end
         method, may = ("cut", "must return End") if limit else ("turn", "may return str, Say or End")
         wrong = f"{type(environment).__name__}.{method} returned {type(said).__name__}; it {may}"
-        return failed(Grade(0.0, "invalid_reply", detail=wrong))
+        return failed(Verdict(0.0, failure="invalid_reply", detail=wrong))
     # str's own methods: a subclass may mean anything by them. Lone surrogates are no text that a tokenizer takes.
     plain = str.encode(str.__getitem__(text, slice(worker.loaded().max_reply_chars)), "utf-8", "replace").decode()
     try:
         state = pickle.dumps(environment, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         wrong = f"{type(environment).__name__} cannot be pickled between turns: {error}"
-        return failed(Grade(0.0, "invalid_state", detail=wrong))
+        return failed(Verdict(0.0, failure="invalid_state", detail=wrong))
     if len(state) > MAX_STATE_BYTES:
         wrong = f"{type(environment).__name__} has {len(state)} bytes between turns; at most {MAX_STATE_BYTES} travel"
-        return failed(Grade(0.0, "invalid_state", detail=wrong))
+        return failed(Verdict(0.0, failure="invalid_state", detail=wrong))
     return Reply(plain, state, **_counts(said))
 
 

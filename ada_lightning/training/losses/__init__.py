@@ -15,16 +15,13 @@ The old policy is the trainer's before the first update with a rollout. With one
 one: every ratio to it is 1, nothing is clipped, and all these losses have the plain policy gradient.
 """
 
-from ada_lightning.training.losses.cispo import CispoLoss
-from ada_lightning.training.losses.clipped import ClippedPolicyLoss
 from ada_lightning.training.losses.divergence import (
     BinaryKl,
     BinaryTotalVariation,
     DivergencePolicyLoss,
     TokenDivergence,
 )
-from ada_lightning.training.losses.flow import FlowRlLoss
-from ada_lightning.training.losses.gspo import GspoLoss
+from ada_lightning.training.losses.flow import FlowRlLoss, PartitionHead
 from ada_lightning.training.losses.importance import (
     GeometricRejection,
     ImportanceCorrection,
@@ -33,16 +30,14 @@ from ada_lightning.training.losses.importance import (
     TokenRejection,
     TokenTruncation,
 )
-from ada_lightning.training.losses.partition import PartitionHead
-from ada_lightning.training.losses.policy_gradient import PolicyGradientLoss
-from ada_lightning.training.losses.raft import RaftLoss
+from ada_lightning.training.losses.policy_gradient import PolicyGradientLoss, ReinforceLoss
+from ada_lightning.training.losses.ratios import CispoLoss, ClippedPolicyLoss, GspoLoss, RaftLoss
 from ada_lightning.training.losses.reductions import (
     ConstantReduction,
     PromptMeanReduction,
     ResponseMeanReduction,
     TokenMeanReduction,
 )
-from ada_lightning.training.losses.reinforce import ReinforceLoss
 from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TokenTerms
 
 __all__ = [

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ada_lightning.core.options import option, preset, use
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.functional import ratio
 from ada_lightning.training.losses.importance import ImportanceCorrection, TokenTruncation
@@ -64,21 +65,26 @@ class BinaryKl(TokenDivergence):
         return same + sampling_other_K * ((sampling_other_K + _FLOOR) / (other_K + _FLOOR)).log()
 
 
+@option("loss", "divergence_tv", choices={"reduction": "prompt_mean"}, divergence=use(BinaryTotalVariation))
 @dataclass(kw_only=True, eq=False)
 class DivergencePolicyLoss(PolicyGradientLoss):
-    """``A sg(min(p / mu, ratio_cap)) M log p`` per token, with p of the policy and mu of the engine.
+    """Divergence PPO, Binary-TV: a token stops training by how far its probability moved from the engine's.
 
-    ``M = 0`` where the update would go on in the direction in which the policy has gone too far already: ``A > 0``,
-    ``p > mu`` and a divergence above ``delta_high``; or ``A <= 0``, ``p < mu`` and one above ``delta_low``.
+    arXiv:2602.04879, ``dppo_tv`` in verl. ``loss/reduction=prompt_mean`` is the authors' seq-mean-token-sum-norm, for
+    groups of one size. The paper has no KL to the initial policy.
+
+    ``A sg(min(p / mu, ratio_cap)) M log p`` per token, with p of the policy and mu of the engine. ``M = 0`` where
+    the update would go on in the direction in which the policy has gone too far already: ``A > 0``, ``p > mu`` and a
+    divergence above ``delta_high``; or ``A <= 0``, ``p < mu`` and one above ``delta_low``.
 
     The old log-probabilities are not used: ratio and divergence are between the current policy and the engine from the
     first update on. So the engine's mismatch is corrected by the ratio itself, and there is no other importance weight.
 
     Args:
         divergence: how far a token has moved.
-        delta_low: largest divergence of a token whose probability is to fall and has fallen.
-        delta_high: largest divergence of a token whose probability is to rise and has risen.
-        ratio_cap: largest ratio that weighs a token; ``inf`` sets none.
+        delta_low: largest divergence of a token whose probability is to fall and has fallen (paper).
+        delta_high: largest divergence of a token whose probability is to rise and has risen (paper).
+        ratio_cap: largest ratio that weighs a token; ``inf`` sets none. 3 in verl and in the authors' code.
 
     Source:
         ``dppo_tv`` and ``dppo_kl`` in verl: 0.15 for total variation, 0.05 for KL. The cap is ``clip_ratio_c``, which
@@ -89,8 +95,8 @@ class DivergencePolicyLoss(PolicyGradientLoss):
     importance: ImportanceCorrection = field(default_factory=TokenTruncation, init=False)
     importance_cap: float = field(default=0.0, init=False)
     divergence: TokenDivergence
-    delta_low: float
-    delta_high: float
+    delta_low: float = 0.15
+    delta_high: float = 0.15
     ratio_cap: float = 3.0
 
     def errors(self) -> list[str]:
@@ -134,6 +140,18 @@ class DivergencePolicyLoss(PolicyGradientLoss):
             f"{self.delta_high:g} rising",
         )
 
-    def reuse_bend(self) -> str:
+    def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
         return "the others weigh and mask tokens in the same way, by what the policy has become"
+
+
+preset(
+    "loss",
+    "divergence_kl",
+    "divergence_tv",
+    text="Divergence PPO, Binary-KL (arXiv:2602.04879; dppo_kl in verl): as divergence_tv, with the KL divergence. "
+    "Both bounds are the paper's, in nats.",
+    divergence=use(BinaryKl),
+    delta_low=0.05,
+    delta_high=0.05,
+)

@@ -10,18 +10,127 @@ back to the reference. With responses of unequal length there is no constant Z: 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor, nn
 
 from ada_lightning.core.checks import refuse
+from ada_lightning.core.options import option, ref, use
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.functional import ratio, response_sums
-from ada_lightning.training.losses.partition import PartitionHead, prompt_means
 from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TensorAndSums, TokenTerms, clip_errors
+from ada_lightning.training.seeded_tensors import seeded_uniform
 
 
+class PartitionHead(nn.Module):
+    """log Z from a prompt's mean hidden state: (Linear, GELU, LayerNorm, Dropout) repeated, then Linear to one number.
+
+    Claim: learning log Z beside the policy makes the target distribution computable without a sum over all responses.
+    Assumption: one number per prompt suffices. Degenerate case: with a learning rate as small as the policy's, log Z
+    hardly leaves where it began in a short run, and the loss is then a policy gradient with beta times the reward.
+
+    Args:
+        num_layers: linear layers, the last one included (paper: 3).
+        dropout: probability that a unit is left out, in [0, 1) (code: 0.1). A unit's fate is a function of the
+            response, the layer and the seed.
+        learning_rate: of these parameters (code: that of the policy).
+        seed: of the initial weights and of dropout.
+
+    Raises:
+        ValueError: a value out of its range; all in one message.
+
+    Source:
+        FlowRL, arXiv:2509.15207; public code ``verl/workers/fsdp_workers.py``, ``ProjZModule``.
+    """
+
+    def __init__(self, *, learning_rate: float, num_layers: int = 3, dropout: float = 0.1, seed: int = 0) -> None:
+        super().__init__()
+        refuse(
+            num_layers < 1 and f"loss.partition.num_layers must be at least 1; got {num_layers}",
+            not 0 <= dropout < 1 and f"loss.partition.dropout must be in [0, 1); got {dropout}",
+            not 0 < learning_rate < math.inf
+            and f"loss.partition.learning_rate must be positive and finite; got {learning_rate}",
+        )
+        self.learning_rate = learning_rate
+        self.num_layers = num_layers
+        self.dropout = dropout
+        self.seed = seed
+
+    def build(self, hidden_size: int) -> None:
+        """Draw the initial weights from a generator of its own; the global one is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self.linears = nn.ModuleList(nn.Linear(hidden_size, hidden_size) for _ in range(self.num_layers - 1))
+            self.norms = nn.ModuleList(nn.LayerNorm(hidden_size) for _ in range(self.num_layers - 1))
+            self.output = nn.Linear(hidden_size, 1)
+
+    def forward(self, features_BH: Tensor, identity_B: Tensor) -> Tensor:
+        """Return log Z of each response's prompt. In float32, whatever the policy computes in.
+
+        Args:
+            features_BH: mean hidden states of prompts.
+            identity_B: names of the responses, for dropout. int64.
+
+        Returns:
+            Nats per token. Shape ``(B,)``, float32.
+        """
+        with torch.autocast(features_BH.device.type, enabled=False):
+            units_BH = features_BH.float()
+            for layer, (linear, norm) in enumerate(zip(self.linears, self.norms, strict=True)):
+                units_BH = self._dropped(norm(nn.functional.gelu(linear(units_BH))), identity_B, layer)
+            log_z_B: Tensor = self.output(units_BH).squeeze(-1)
+        return log_z_B
+
+    def _dropped(self, units_BH: Tensor, identity_B: Tensor, layer: int) -> Tensor:
+        if not self.training or self.dropout == 0:
+            return units_BH
+        units_H = torch.arange(units_BH.shape[1], device=units_BH.device) + layer * units_BH.shape[1]
+        is_kept_BH = seeded_uniform(identity_B[:, None], units_H, seed=self.seed) >= self.dropout
+        return units_BH * is_kept_BH / (1 - self.dropout)
+
+
+def prompt_means(hidden_TH: Tensor, document_lengths: Sequence[tuple[int, ...]]) -> Tensor:
+    """Mean hidden state over the tokens of each response's prompt, averaged once where several responses share it.
+
+    Args:
+        hidden_TH: of all packed tokens. Shape ``(T, H)``.
+        document_lengths: as in :class:`~ada_lightning.training.batch.Microbatch`.
+
+    Returns:
+        Shape ``(B, H)``, float32, in the order of the responses; with the gradient of ``hidden_TH``.
+
+    Raises:
+        ValueError: the documents do not hold T tokens, or a prompt has none.
+
+    Example:
+        >>> hidden = torch.tensor([[1.0], [3.0], [9.0], [8.0], [5.0], [7.0]])  # prompt of 2, two responses; prompt, one
+        >>> prompt_means(hidden, [(2, 1, 1), (1, 1)]).tolist()
+        [[2.0], [2.0], [5.0]]
+    """
+    if sum(map(sum, document_lengths)) != len(hidden_TH):
+        raise ValueError(f"{len(hidden_TH)} hidden states for documents of {sum(map(sum, document_lengths))} tokens")
+    if any(lengths[0] < 1 for lengths in document_lengths):
+        raise ValueError("a prompt without tokens has no mean hidden state")
+    means, start = [], 0
+    for lengths in document_lengths:
+        mean_H = hidden_TH[start : start + lengths[0]].float().mean(dim=0)
+        means.append(mean_H.expand(len(lengths) - 1, -1))
+        start += sum(lengths)
+    return torch.cat(means)
+
+
+@option(
+    "loss",
+    "flowrl",
+    choices={"reduction": "response_mean"},
+    partition=use(PartitionHead, learning_rate=ref("optimizer.lr")),
+)
 class FlowRlLoss(nn.Module, PolicyLoss):
-    """Squared trajectory-balance residual, weighted by how much likelier the response has become.
+    """FlowRL: trajectory balance towards the reference tilted by the reward (arXiv:2509.15207, eq. 6).
 
+    Loads a second model. The squared residual is weighted by how much likelier the response has become.
     With y a response of |y| tokens to the prompt x, and r its reward normalised in the group (the run's advantage):
 
         residual = log Z(x) + (1/|y|) log pi(y|x) - beta r - (1/|y|) log pi_ref(y|x)
@@ -46,9 +155,9 @@ class FlowRlLoss(nn.Module, PolicyLoss):
             responses, ``token_mean`` weighs by length.
         partition: the head that learns log Z.
         beta: of the reward, in nats per token (paper: 15).
-        clip_low: the weight is clipped below at ``1 - clip_low``.
-        clip_high: and above at ``1 + clip_high``.
-        train_hidden: let the head's gradient reach the policy.
+        clip_low: the weight is clipped below at ``1 - clip_low`` (code: 1, no clip).
+        clip_high: and above at ``1 + clip_high`` (code: inf, no clip).
+        train_hidden: let the gradient of log Z reach the policy (as in the code).
 
     Raises:
         ValueError: a value out of its range; all in one message.
@@ -117,14 +226,14 @@ class FlowRlLoss(nn.Module, PolicyLoss):
         }
         return loss, {name: value.detach().float() for name, value in sums.items()}
 
-    def bends(self) -> list[str]:
+    def caveats(self) -> list[str]:
         """The weight, and where it is clipped."""
         return [
             f"each response weighs pi/pi_old of the whole response, clipped at {1 - self.clip_low:g} and "
             f"{1 + self.clip_high:g}; the minimum does not depend on it"
         ]
 
-    def reuse_bend(self) -> str:
+    def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
         return "the others have another weight of each response and the same minimum"
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ada_lightning.core.options import option
 from ada_lightning.training.losses.functional import ratio, response_means, response_sums
 from ada_lightning.training.losses.terms import TokenTerms
 
@@ -41,7 +42,7 @@ class ImportanceCorrection:
         """``min(ratio, cap)`` where nothing else is said. Shape ``(K,)``."""
         return ratio_K.clamp_max(cap)
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Say in one line what it does to the update."""
         raise NotImplementedError
 
@@ -83,21 +84,23 @@ class Rejection(ImportanceCorrection):
         ]
 
 
+@option("loss/importance", "token_truncation")
 class TokenTruncation(ImportanceCorrection):
     """``min(ratio, cap)`` of each token (TIS). Low variance; of the sequence's weight it takes only single factors.
 
     Source:
-        Yao et al., "Your efficient RL framework secretly brings you off-policy RL training" (2025).
+        Yao et al., "Your efficient RL framework secretly brings you off-policy RL training" (2025), with a cap of 2.
     """
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Tokens are weighed, up to the cap."""
         return (
             f"loss.importance_cap = {cap:g} corrects tokens for the engine's own probabilities, "
-            "and bends the update by about that gap (sync/logprob_gap)"
+            "and biases the update by about that gap (sync/logprob_gap)"
         )
 
 
+@option("loss/importance", "token_rejection")
 @dataclass(kw_only=True, eq=False)
 class TokenRejection(Rejection):
     """The ratio of each token where it is in ``[floor, cap]``, else 0 (IcePop).
@@ -108,7 +111,7 @@ class TokenRejection(Rejection):
 
     floor: float = 0.5
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Tokens are left out."""
         return (
             f"loss.importance leaves out tokens whose probability is below {self.floor:g} or above {cap:g} times the "
@@ -124,6 +127,7 @@ class _OfSequence(ImportanceCorrection):
         return ratio(response_sums(log_ratio_K, response_K, num_responses))[response_K]
 
 
+@option("loss/importance", "sequence_truncation")
 class SequenceTruncation(_OfSequence):
     """``min(ratio of the whole response, cap)`` on all of its tokens.
 
@@ -134,7 +138,7 @@ class SequenceTruncation(_OfSequence):
         verl's rollout correction ``rollout_is=sequence``; TRL's ``vllm_importance_sampling_mode=sequence_truncate``.
     """
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Responses are weighed, up to the cap."""
         return (
             f"loss.importance_cap = {cap:g} corrects responses for the engine's own probabilities, exactly where their "
@@ -142,6 +146,7 @@ class SequenceTruncation(_OfSequence):
         )
 
 
+@option("loss/importance", "sequence_rejection")
 @dataclass(kw_only=True, eq=False)
 class SequenceRejection(_OfSequence, Rejection):
     """The ratio of the whole response where it is in ``[floor, cap]``, else 0, on all of its tokens.
@@ -153,7 +158,7 @@ class SequenceRejection(_OfSequence, Rejection):
 
     floor: float = 0.0
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Responses are left out."""
         return (
             f"loss.importance leaves out responses whose probability is below {self.floor:g} or above {cap:g} times "
@@ -161,11 +166,13 @@ class SequenceRejection(_OfSequence, Rejection):
         )
 
 
+@option("loss/importance", "geometric_rejection")
 @dataclass(kw_only=True, eq=False)
 class GeometricRejection(Rejection):
     """1 where the geometric mean of a response's token ratios is in ``[floor, cap]``, else 0, on all of its tokens.
 
-    Does not correct, only rejects what the engine and the trainer disagree about. The mean does not grow with the
+    Does not correct, only rejects what the engine and the trainer disagree about; choose a narrow cap with it, as
+    ``loss/importance=geometric_rejection loss.importance_cap=1.01``. The mean does not grow with the
     length, so bounds are narrow and the same for long responses and short ones.
 
     Source:
@@ -183,7 +190,7 @@ class GeometricRejection(Rejection):
         """1 within the bounds, else 0. Shape ``(K,)``."""
         return (super().bounded(ratio_K, cap) > 0).to(ratio_K.dtype)
 
-    def bend(self, cap: float) -> str:
+    def caveat(self, cap: float) -> str:
         """Responses are left out."""
         return (
             f"loss.importance leaves out responses whose tokens are on average below {self.floor:g} or above {cap:g} "

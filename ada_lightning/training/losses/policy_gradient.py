@@ -1,14 +1,14 @@
-"""What all policy-gradient losses share: importance correction, token masks, KL, entropy, reduction, logged sums."""
+"""What all policy-gradient losses share: importance correction, token masks, KL, entropy, reduction; and REINFORCE."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from ada_lightning.core.checks import refuse
+from ada_lightning.core.options import option
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.functional import kl_to_reference
 from ada_lightning.training.losses.importance import ImportanceCorrection, TokenTruncation
@@ -17,7 +17,6 @@ from ada_lightning.training.losses.terms import (
     PolicyLoss,
     TensorAndSums,
     TokenTerms,
-    clip_errors,
     negative_errors,
 )
 
@@ -36,9 +35,9 @@ class PolicyGradientLoss(PolicyLoss):
     Args:
         reduction: how token terms are summed.
         importance: how the engine's mismatch is corrected, see :mod:`ada_lightning.training.losses.importance`.
-        importance_cap: largest weight of that correction; 0 switches it off.
-        kl_coef: of the KL to the frozen initial policy; 0 loads no reference.
-        entropy_coef: of the entropy bonus.
+        importance_cap: largest weight of the correction for the engine's own log-probabilities; 0 switches it off.
+        kl_coef: of the KL to the frozen initial policy; above 0 loads a second model.
+        entropy_coef: of the entropy bonus; 0: none.
 
     Raises:
         ValueError: what :meth:`errors` finds, all in one message.
@@ -104,7 +103,7 @@ class PolicyGradientLoss(PolicyLoss):
         loss = -(token_weights_K * objective_K).sum()
         return loss, {name: value.detach().float() for name, value in sums.items()}
 
-    def bends(self) -> list[str]:
+    def caveats(self) -> list[str]:
         """Importance weights, what the method does by itself, KL and entropy."""
         return [
             self.importance_bend(),
@@ -119,7 +118,7 @@ class PolicyGradientLoss(PolicyLoss):
     def importance_bend(self) -> str:
         """What becomes of the engine's mismatch."""
         if self.importance_cap > 0:
-            return self.importance.bend(self.importance_cap)
+            return self.importance.caveat(self.importance_cap)
         return (
             "loss.importance_cap = 0: the engine's probabilities are not quite the trainer's (sync/logprob_gap), "
             "and nothing corrects for it"
@@ -130,49 +129,25 @@ class PolicyGradientLoss(PolicyLoss):
         return ()
 
 
-@dataclass(kw_only=True, eq=False)
-class RatioClippingLoss(PolicyGradientLoss):
-    """A policy-gradient loss that bounds a ratio to the old policy, each in its own way.
+@option("loss", "reinforce", choices={"reduction": "constant", "importance": "token_truncation"})
+class ReinforceLoss(PolicyGradientLoss):
+    """REINFORCE: ``A log pi`` per token, no ratio, no clip. For one update per rollout.
 
-    Args:
-        clip_low: ratios are clipped below at ``1 - clip_low``, in [0, 1].
-        clip_high: and above at ``1 + clip_high``.
-        anchor: which policy is the old one. ``proximal``: the trainer's before the first update with a rollout, so that
-            with one update per rollout every ratio is 1 and nothing is ever clipped. ``behaviour``: the one that
-            sampled, by the engine's log-probabilities, as PPO was published; then the ratio is the correction for the
-            engine and the clip a bound on how far an older policy may be left behind.
+    The old log-probabilities are used for the engine's importance weight only, ``pi_old / pi_engine``; with
+    ``importance_cap=0`` not at all.
+
+    Claim: with one update per rollout nothing else is needed; RLOO, REINFORCE++ and GPG train like this. Assumes that
+    responses come from the current policy. Degenerate case: several updates per rollout, whose later ones follow the
+    gradient at a policy that did not sample them.
 
     Source:
-        Proximal and behaviour policy: Hilton et al., arXiv:2110.00641.
+        Williams 1992; Ahmadian et al., arXiv:2402.14740.
     """
 
-    clip_low: float
-    clip_high: float
-    anchor: Literal["proximal", "behaviour"] = "proximal"
+    def objective(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> TensorAndSums:
+        """``A log pi``. Shape ``(K,)``."""
+        return advantages_B[terms.response_K] * terms.logprobs_K, {}
 
-    def errors(self) -> list[str]:
-        """The clips and the anchor, then what every loss has."""
-        errors = clip_errors(clip_low=self.clip_low, clip_high=self.clip_high)
-        if self.anchor not in ("proximal", "behaviour"):
-            errors.append(f"loss.anchor must be proximal or behaviour; got {self.anchor!r}")
-        if self.anchor == "behaviour" and self.importance_cap > 0:
-            errors.append(
-                f"loss.anchor=behaviour takes ratios to the engine's probabilities, so loss.importance_cap = "
-                f"{self.importance_cap:g} would correct nothing; use loss.importance_cap=0"
-            )
-        return [*errors, *super().errors()]
-
-    def anchored(self, terms: TokenTerms) -> TokenTerms:
-        """Take ratios to the engine's log-probabilities, where they are the anchor."""
-        if self.anchor == "proximal":
-            return terms
-        return replace(terms, old_logprobs_K=terms.sampling_logprobs_K)
-
-    def importance_bend(self) -> str:
-        """What becomes of the engine's mismatch; the ratio itself is the correction where it is taken to the engine."""
-        if self.anchor == "proximal":
-            return super().importance_bend()
-        return (
-            "loss.anchor = behaviour: the loss's ratios are to the engine's own probabilities, which corrects for them "
-            "where nothing is clipped, and clips from the first update on"
-        )
+    def reuse_caveat(self) -> str:
+        """How responses of an earlier policy are weighed."""
+        return "the others take its responses as if they were their own: no ratio corrects for it"

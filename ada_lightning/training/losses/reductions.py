@@ -8,8 +8,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ada_lightning.core.options import option
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.terms import LossReduction
+
+_TOKENS = "${rollout.sampling.max_new_tokens}"
 
 
 class _ConstantLength(LossReduction):
@@ -28,10 +31,11 @@ class _ConstantLength(LossReduction):
         self.token_scale = float(token_scale)
 
 
+@option("loss/reduction", "constant", token_scale=_TOKENS)
 class ConstantReduction(_ConstantLength):
-    """Token sums, divided by prompts sampled (those without signal included) times a constant length.
+    """Token sums over prompts sampled times a constant length: the only rule that keeps an exact estimator exact.
 
-    The only rule that keeps an unbiased estimator unbiased: no random quantity stands in the denominator.
+    Prompts without signal count too, and no random quantity stands in the denominator.
 
     Source:
         Dr. GRPO, arXiv:2503.20783 (constant instead of length).
@@ -41,11 +45,12 @@ class ConstantReduction(_ConstantLength):
         """See :class:`LossReduction`."""
         return torch.full_like(microbatch.rewards_B, 1.0 / (counts.num_prompts * self.token_scale))
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """It turns nothing."""
         return ""
 
 
+@option("loss/reduction", "prompt_mean", token_scale=_TOKENS)
 class PromptMeanReduction(_ConstantLength):
     """Mean over prompts of the mean over their kept responses of the token sum, over a constant length."""
 
@@ -53,11 +58,12 @@ class PromptMeanReduction(_ConstantLength):
         """See :class:`LossReduction`."""
         return 1.0 / (counts.num_prompts * self.token_scale * microbatch.group_size_B)
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """A ratio, where groups differ in size."""
         return "loss/reduction=prompt_mean divides by a prompt's kept responses, not constant in all groups"
 
 
+@option("loss/reduction", "response_mean")
 class ResponseMeanReduction(LossReduction):
     """Mean over kept responses of the mean over their tokens: GRPO's original, biased towards short responses.
 
@@ -69,11 +75,12 @@ class ResponseMeanReduction(LossReduction):
         """See :class:`LossReduction`."""
         return 1.0 / (counts.num_responses * microbatch.num_tokens_B.clamp_min(1))
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Lengths."""
         return "loss/reduction=response_mean divides each response by its own length: the update turns"
 
 
+@option("loss/reduction", "token_mean")
 class TokenMeanReduction(LossReduction):
     """Sum over tokens divided by the number of kept tokens, those of prompts without signal included.
 
@@ -87,6 +94,6 @@ class TokenMeanReduction(LossReduction):
         """See :class:`LossReduction`."""
         return torch.full_like(microbatch.rewards_B, 1.0 / max(counts.num_response_tokens, 1.0))
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """A ratio."""
         return "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts"

@@ -46,7 +46,7 @@ class LossReduction:
         """Weight of every token of each response, from global counts only. Shape ``(B,)``."""
         raise NotImplementedError
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say in one line how it turns the update from the gradient of its objective; empty where it does not."""
         return f"{type(self).__name__} is not the constant reduction, and what it does to the update is not known"
 
@@ -106,11 +106,11 @@ class PolicyLoss:
         """
         raise NotImplementedError
 
-    def bends(self) -> list[str]:
+    def caveats(self) -> list[str]:
         """Return one line for each way in which it turns the update from the gradient of its objective."""
         raise NotImplementedError
 
-    def reuse_bend(self) -> str:
+    def reuse_caveat(self) -> str:
         """Say what becomes of the later updates with a rollout, in half a sentence."""
         raise NotImplementedError
 

@@ -14,14 +14,18 @@ import torch
 from torch import Tensor, nn
 
 from ada_lightning.core.checks import refuse
+from ada_lightning.core.options import option
 from ada_lightning.training.models.trained import TrainedParameters
 
 ADAPTER_FOLDER = "adapter"
 _NAME = "default"
 
 
+@option("parameters", "lora")
 class LoraParameters(TrainedParameters):
-    """``W + scale * B A`` in chosen linear layers; only A and B train.
+    """Low-rank adapters train (peft), everything else is frozen: ``W + scale * B A`` in chosen linear layers.
+
+    A learning rate about ten times that of full training is usual: ``optimizer.lr=1e-4``.
 
     Memory for gradients and optimiser states falls to the adapters' share. The frozen weights are kept once and serve
     as the reference of a KL term too, with the adapters switched off. B starts at 0, so the first policy is the initial
@@ -34,8 +38,8 @@ class LoraParameters(TrainedParameters):
     Args:
         rank: of the update of each layer.
         alpha: numerator of the scale: ``alpha / rank``, or ``alpha / sqrt(rank)`` with ``rank_stabilized``.
-        target_modules: names of layers to adapt, as they end in the model's module names; ``[all-linear]`` takes every
-            linear layer but the output head, which is never adapted.
+        target_modules: names of layers to adapt, as they end in the model's module names (``[q_proj, v_proj]``);
+            ``[all-linear]`` takes every linear layer but the output head, which is never adapted.
         rank_stabilized: divide by the root of the rank, which keeps the update's size the same for large ranks.
         seed: of the initial A.
 

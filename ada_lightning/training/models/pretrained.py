@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.training.models.checkpoint import check_description, check_weights, read_json
+from ada_lightning.training.models.served import check_description, check_weights, read_json
 
 # Files that say what a checkpoint is, and files that are the checkpoint. Never *.bin or *.pth: they are pickles.
 _DESCRIPTION = ["config.json", "generation_config.json", "tokenizer_config.json", "chat_template.jinja"]

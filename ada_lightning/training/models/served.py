@@ -1,12 +1,97 @@
-"""A checkpoint as an engine and prompts need it: its folder, its tokenizer, and the tokens that end a response."""
+"""What a folder must hold to be trained and served, and a checkpoint as an engine and prompts need it."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.training.models.checkpoint import check_readable
+
+def check_description(folder: Path, source: str) -> None:
+    """Check the small files of a checkpoint: is it a causal LM, and trainable. Messages name its ``source``.
+
+    Whether it needs a chat template depends on how prompts are put to it, see :mod:`ada_lightning.data.formats`.
+
+    Raises:
+        ValueError: something is missing or cannot be trained.
+    """
+    config = read_json(folder / "config.json", source)
+    architectures = config.get("architectures") or []
+    if not any(name.endswith("ForCausalLM") for name in architectures):
+        raise ValueError(f"{source} is not a causal language model: its config.json says architectures={architectures}")
+    if "quantization_config" in config:
+        method = config["quantization_config"].get("quant_method", "unknown")
+        raise ValueError(
+            f"{source} is quantised ({method}) and cannot be trained; name the full-precision checkpoint it came from"
+        )
+    if (folder / "adapter_config.json").exists():
+        raise ValueError(
+            f"{source} has adapters beside its weights (adapter_config.json), which transformers would add to them and "
+            "an engine would not; merge them (peft's merge_and_unload) and name the folder that this makes. An adapter "
+            "of a head that is tied to the embedding has to be untied first: peft 0.21 merges it into both"
+        )
+
+
+def check_weights(folder: Path, source: str) -> None:
+    """Check that the large files of a checkpoint are there: weights as safetensors, every shard, and the tokenizer.
+
+    Raises:
+        ValueError: a file is missing; it is named.
+    """
+    expected = ["model.safetensors"]
+    if not (folder / "model.safetensors").exists():
+        index = folder / "model.safetensors.index.json"
+        if not index.exists():
+            raise ValueError(
+                f"{source} has no safetensors weights; convert it once with "
+                "`AutoModelForCausalLM.from_pretrained(...).save_pretrained(folder)` and set model.path to that folder"
+            )
+        expected = sorted(set(read_json(index, source)["weight_map"].values()))
+    missing = [name for name in expected if not (folder / name).exists()]
+    if missing:
+        raise ValueError(f"{source} is incomplete: {', '.join(missing)} missing in {folder}; download it again")
+    if not any((folder / name).exists() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
+        raise ValueError(f"{source} has no tokenizer in {folder}; copy the tokenizer's files there")
+
+
+def check_readable(folder: Path) -> None:
+    """Read what stands at the head of each file that is about to be loaded: milliseconds, whatever the model's size.
+
+    Raises:
+        ValueError: a file is cut off or overwritten; it is named.
+    """
+    from safetensors import safe_open
+
+    for file in sorted([*folder.glob("*.json"), *folder.glob("*.safetensors")]):
+        try:
+            if file.suffix == ".json":
+                json.loads(file.read_text(encoding="utf-8"))
+            else:
+                with safe_open(file, framework="pt"):
+                    pass
+        except Exception as error:  # safetensors has an error of its own
+            raise ValueError(
+                f"{file} is damaged ({type(error).__name__}: {error}); delete it with its folder, rm -r {folder}: what "
+                "is there is made, or downloaded, anew at the next start. Your own model: restore it from its source"
+            ) from error
+
+
+def read_json(file: Path, source: str) -> dict[str, Any]:
+    """Read a JSON object of a checkpoint.
+
+    Raises:
+        ValueError: the file is missing or broken.
+    """
+    try:
+        content = json.loads(file.read_text())
+    except FileNotFoundError as error:
+        raise ValueError(f"{source} is not a Hugging Face checkpoint: there is no {file}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{source} is broken: {file} is not JSON ({error}); download it again") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{source} is broken: {file} holds no JSON object; download it again")
+    return content
 
 
 @dataclass(frozen=True, slots=True)

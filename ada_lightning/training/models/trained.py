@@ -1,4 +1,4 @@
-"""Which of a model's parameters train: all of them, where nothing else is said."""
+"""Which of a model's parameters train, all of them where nothing else is said, and layers that are compiled."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from ada_lightning.core.options import option
+from ada_lightning.parallel.sharding import layers_of
 
 
 class TrainedParameters:
@@ -62,5 +65,25 @@ class TrainedParameters:
         return nullcontext()
 
 
+@option("parameters", "all")
 class AllParameters(TrainedParameters):
     """Every weight trains."""
+
+
+def compile_layers(model: Any) -> None:
+    """Compile every transformer layer in place, for any number of tokens.
+
+    All layers run one compiled code, so a model of 30 compiles as fast as one of 2, and modules and weights keep their
+    names. Parts that cannot be compiled run as before between the compiled ones.
+
+    Raises:
+        ValueError: the architecture does not say which modules are its layers.
+    """
+    layers = layers_of(model)
+    if not layers:
+        raise ValueError(
+            f"{type(model).__name__} does not name its layers, so policy.compile cannot compile them; "
+            "use policy.compile=false"
+        )
+    for _, layer in layers:
+        layer.compile(dynamic=True)

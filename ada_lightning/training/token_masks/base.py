@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ada_lightning.core.options import Option, add
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.terms import LossReduction, TokenTerms
 
@@ -41,9 +42,12 @@ class TokenMask:
         """Return a weight per token, without gradient: 1 trains, 0 leaves out. Shape ``(K,)``, float32."""
         raise NotImplementedError
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """Say in one line how it turns the update from the gradient of its objective."""
         raise NotImplementedError
 
     def begin_update(self, update: HeadUpdate) -> None:
         """Take what is known; called before the first microbatch of every update, on every rank."""
+
+
+add(Option("token_masks", "none", {}, text="Every response token trains."))

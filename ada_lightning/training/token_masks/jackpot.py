@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ada_lightning.core.checks import refuse
+from ada_lightning.core.options import option
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.functional import ratio
 from ada_lightning.training.losses.terms import TokenTerms
@@ -53,8 +54,13 @@ def acceptance_weight(ratio_K: Tensor, *, scale: float, cap: float) -> Tensor:
     return ratio_K.clamp(min=scale, max=cap)
 
 
+@option("token_masks", "jackpot", below="jackpot")
 class JackpotMask(TokenMask):
-    """Budgeted rejection of tokens, p the policy as it is and q the engine's: for the later minibatches of a rollout.
+    """After Jackpot (arXiv:2602.06107): rejects tokens so that those which train look drawn from the policy as it is.
+
+    For later updates with a rollout (``data.num_minibatches`` or ``epochs_per_rollout`` above 1; a token draws the same
+    lot in every epoch). Combine with others by ``token_masks=[capo,jackpot]``. Below p is the policy as it is, q the
+    engine's.
 
     A kept token is to weigh ``min(p / (a q), cap)``. The loss weighs it by p/q already (its ratio to the old policy
     times the importance weight against the engine), so the mask is ``1/a``, and less where the cap holds.
@@ -72,8 +78,8 @@ class JackpotMask(TokenMask):
       same. The rollout model is the policy itself, an update or more ago, and nothing is distilled into it.
 
     Args:
-        acceptance_scale: lambda; larger keeps fewer tokens, closer to p.
-        cap: largest weight against the engine, in all; at least ``acceptance_scale``.
+        acceptance_scale: the paper's lambda; larger keeps fewer tokens, closer to p (value ours).
+        cap: largest weight against the engine, in all; at least ``acceptance_scale`` (value ours).
         seed: of the draws.
 
     Raises:
@@ -104,7 +110,7 @@ class JackpotMask(TokenMask):
         draws_K = seeded_uniform(microbatch.identity_B[terms.response_K], _positions(microbatch), seed=self.seed)
         return (draws_K < acceptance_K) * weight_K / ratio_K
 
-    def bend(self) -> str:
+    def caveat(self) -> str:
         """What is rejected, and where weights end."""
         return (
             f"token_masks: jackpot keeps a token with probability min(1, p / ({self.acceptance_scale:g} q)), weighed "

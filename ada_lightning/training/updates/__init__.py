@@ -1,7 +1,6 @@
 """How large an update is, what may go wrong in it, and what then."""
 
-from ada_lightning.training.updates.guard import UpdateGuard
-from ada_lightning.training.updates.memory import UpdateOutOfMemoryError, halved, is_out_of_memory
+from ada_lightning.training.updates.guard import UpdateGuard, UpdateOutOfMemoryError, halved, is_out_of_memory
 from ada_lightning.training.updates.schedule import ConstantSchedule, CosineSchedule, LinearSchedule
 
 __all__ = [

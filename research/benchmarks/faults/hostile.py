@@ -18,14 +18,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from ada_lightning.core.records import Generation, Prompt, SamplingSettings
+from ada_lightning.core.records import Outcome, Prompt, SamplingSettings
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from research.benchmarks.faults.environments import FAULTS, HARMLESS
 from research.benchmarks.report import RELIABILITY, save
 from research.drive import collect
+from research.scripted import ScriptedGrader
 
 GROUP_SIZE, MAX_TURNS, MAX_NEW_TOKENS, MAX_MODEL_TOKENS = 2, 3, 8, 512
 SAMPLING = SamplingSettings(max_new_tokens=MAX_NEW_TOKENS)
@@ -51,7 +51,7 @@ class TimedEngine:
     """Of those again, in which this thread computed for longer than that."""
     _ended: tuple[float, float] | None = None
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Run one step."""
         started = time.perf_counter()
         if self._ended is not None:
@@ -105,7 +105,7 @@ def play(
         Counts: ``lost`` and ``twice`` of episodes, ``wrong`` of those that are counted or worth other than they should,
         and ``failures`` by reason.
     """
-    episodes = OpenEpisodes(pool, continuation, sampling=SAMPLING, max_turns=MAX_TURNS, seed=0)
+    episodes = OpenEpisodes(pool, continuation, max_turns=MAX_TURNS, seed=0)
     groups, stats = collect(
         prompts,
         UniformSampler(group_size=GROUP_SIZE),

@@ -18,7 +18,7 @@ from lightning.pytorch import LightningModule, Trainer
 from ada_lightning.callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import RolloutResult
+    from ada_lightning.core.step_records import RolloutResult
 
 DONE_FILE = "faults_done.jsonl"
 """Name in the run folder: a line for each fault that has happened, written before it does."""
@@ -106,10 +106,10 @@ class FaultInjector(RolloutListener):
                 os.kill(os.getpid(), signal.SIGKILL)
             return target
 
-        def broken_log(run: Any, points: Any) -> None:
+        def broken_log(run: Any, rows: Any) -> None:
             if self._take("tracking_down"):
                 raise ConnectionError("injected: the tracking store is down")
-            log_metrics(run, points)
+            log_metrics(run, rows)
 
         RolloutCheckpoint.save, MlflowRun.log_metrics = broken_save, broken_log  # type: ignore[method-assign]
 

@@ -12,7 +12,7 @@ from lightning.pytorch import LightningModule, Trainer
 from ada_lightning.callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.core.result import RolloutResult
+    from ada_lightning.core.step_records import RolloutResult
 
 FILE = "trace.jsonl"
 """Name in the run folder."""

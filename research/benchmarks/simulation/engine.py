@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome, SamplingSettings
 from research.benchmarks.simulation.replica import Fates, Replica, Request, Span, StepTime
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SimulatedEngine(RolloutEngine):
         replica.submit(Request(request_id, tuple(prompt_ids), fate), self.now)
         self._home[request_id] = replica
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Advance to the next completion; return what finished."""
         self._has_run = True
         while busy := [replica for replica in self._replicas if replica.is_busy]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 from research.benchmarks.simulation.replica import Fate, Fates
 
@@ -39,7 +39,7 @@ class ForcedEngine(VllmEngine):
         fate = self._fates[request_id] = self.fates.draw(prompt_ids, settings.max_new_tokens, seed)
         super().submit(request_id, prompt_ids, replace(settings, max_new_tokens=fate.num_tokens), seed)
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Run one engine step; what finishes carries the verdict of its fate."""
         finished = super().poll()
         generations = [

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ada_lightning.core.records import Generation
-from ada_lightning.rollout.engines.scripted import NEGATIVE_TOKEN, POSITIVE_TOKEN
+from ada_lightning.core.records import Outcome
+from research.scripted import NEGATIVE_TOKEN, POSITIVE_TOKEN
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,10 @@ class Fate:
     is_truncated: bool
     """The response would have gone on."""
 
-    def generation(self, request_id: str) -> Generation:
+    def generation(self, request_id: str) -> Outcome:
         """What the engine returns: a first token that tells the verdict, then padding."""
-        return Generation(
+        return Outcome(
+            text="",
             request_id=request_id,
             response_ids=_tokens(POSITIVE_TOKEN if self.is_positive else NEGATIVE_TOKEN, self.num_tokens),
             sampling_logprobs=(),

@@ -6,8 +6,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
-from ada_lightning.core.records import Generation, SamplingSettings
-from ada_lightning.rollout.engines.rolling_switch import Load, assignment
+from ada_lightning.core.records import Outcome, SamplingSettings
+from ada_lightning.rollout.engines.request_queue import Load, assignment
 from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.replica import Replica, Request
 
@@ -47,7 +47,7 @@ class RollingEngine(SimulatedEngine):
         self._versions[request_id] = policy_version
         self._num_open[policy_version] += 1
 
-    def poll(self) -> list[Generation]:
+    def poll(self) -> list[Outcome]:
         """Hand out what waits, then advance to the next completion; return what finished."""
         self._dispatch()
         generations = super().poll()

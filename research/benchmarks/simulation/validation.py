@@ -8,17 +8,17 @@ from typing import Any
 
 from ada_lightning.core.protocols import RolloutEngine, Sampler
 from ada_lightning.core.records import Prompt, SamplingSettings
-from ada_lightning.core.result import RolloutStats
 from ada_lightning.core.schedule import Barrier, Continuous, Schedule
+from ada_lightning.core.step_records import RolloutStats
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from ada_lightning.rollout.grader import Grader
 from research.benchmarks.simulation.cpu import BLOCK_SIZE, MAX_BATCHED_TOKENS
 from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.forced_engine import ForcedEngine
 from research.benchmarks.simulation.replica import Fates, StepTime
 from research.drive import collect
+from research.scripted import ScriptedGrader
 
 MAX_MODEL_TOKENS = 320
 SETTINGS = SamplingSettings(max_new_tokens=48)

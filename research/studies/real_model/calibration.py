@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators import SimilarPrompts, WordEmbedding
-from ada_lightning.methods.estimators.spread import expected_spread, shown_spread
+from ada_lightning.methods.estimators.logit_prior import expected_spread, shown_spread
 from research.benchmarks.report import save
 from research.drive import composed
 from research.studies.real_model.setting import LONG, RESULTS, task_settings

@@ -19,7 +19,7 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 
-from ada_lightning.methods.estimators.spread import shown_spread
+from ada_lightning.methods.estimators.logit_prior import shown_spread
 from research.studies.real_model.setting import RESULTS, task_settings
 from research.studies.real_model.tasks import READABLE
 from research.studies.real_model.warm_up import checksum

@@ -16,7 +16,7 @@ from ada_lightning.core.protocols import PassRateEstimator
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling.uniform import UniformSampler
-from ada_lightning.methods.selection.all import AllSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.training.policy import PolicyModule
 
 Measure = Callable[[Sequence[Prompt]], Sequence[ResponsePool]]
@@ -78,7 +78,7 @@ def _measure(
     sampler = UniformSampler(group_size=num_samples)
     step = sampling.service.sample(
         partial(Step, prompts, sampler=sampler, selection=AllSelection(), step=version),
-        weights=policy.engine_weights,
+        weights=sampling.service.engine.weights_of(policy),
         policy_version=version,
         stage="preview",
         clock=policy.clock,

@@ -23,7 +23,7 @@ import torch
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ada_lightning.run.bfloat16 import has_fast_bfloat16
+from ada_lightning.run.machine import has_fast_bfloat16
 from ada_lightning.training.models.cache import prepare_once
 from ada_lightning.training.models.wheel import SmolLM2Wheel
 from research.studies.real_model.setting import START

@@ -1,7 +1,7 @@
 """Rules that know one visit of 8 responses to each prompt: who gets how many, and which baseline that gives.
 
 What the visit told is a count k of positives, and the posterior is Beta(alpha + k, beta + 8 - k) under the prior that
-the project fits to all prompts (:func:`~ada_lightning.methods.estimators.pooled_prior.fit_pooled_prior`). A plan is a
+the project fits to all prompts (:func:`~ada_lightning.methods.estimators.beta_history.fit_pooled_prior`). A plan is a
 function of k, so expectations over the visit are sums of nine terms. The visit's own cost is not counted: it trained,
 when it was made.
 """
@@ -19,7 +19,7 @@ from scipy.stats import binom
 from ada_lightning.core.records import Belief
 from ada_lightning.core.stopping.paths import ends as ends_of
 from ada_lightning.core.stopping.rule import FixedRule
-from ada_lightning.methods.estimators.pooled_prior import fit_pooled_prior
+from ada_lightning.methods.estimators.beta_history import fit_pooled_prior
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from research.benchmarks.allocators import sampler_of

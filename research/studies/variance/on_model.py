@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ada_lightning.methods.estimators.pooled_prior import fit_pooled_prior
+from ada_lightning.methods.estimators.beta_history import fit_pooled_prior
 from research.benchmarks.simulation.pass_rates import Mix
 from research.studies.curves import jackknifed
 from research.studies.variance.draws import NUM_SCREEN

@@ -17,7 +17,8 @@ from ada_lightning.methods.advantages import (
     PoolMeanAdvantage,
 )
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
-from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, SpeedSampler, UniformSampler
+from ada_lightning.methods.published.speed import SpeedSampler
+from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection, RarerClassSelection
 from research.benchmarks.expected_update import Ends, ExactUpdates, Method
 from research.studies.variance.update_moments import Array, ends_with

@@ -132,7 +132,7 @@ def _length(step: int, slot: int, prompt_id: str, index: int) -> int:
 
 
 def _token_share(rule: str, prompts: float, responses: float, tokens: float, size: int, length: int) -> float:
-    """Weight of a token under a rule of ``conf/loss/reduction``, said once more."""
+    """Weight of a token under a rule of ``loss/reduction``, said once more."""
     return {
         "constant": 1 / (prompts * world.MAX_NEW_TOKENS),
         "prompt_mean": 1 / (prompts * world.MAX_NEW_TOKENS * size),

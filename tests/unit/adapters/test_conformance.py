@@ -7,8 +7,8 @@ import json
 import pytest
 
 from ada_lightning.adapters import Core
-from ada_lightning.adapters.composed import experiments
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.methods.find import recipe_names
 from tests.tapes import world
 from tests.tapes.cases import GRADED_ONLY, TWEAKS
 from tests.unit.adapters import conformance
@@ -29,7 +29,7 @@ NEEDS_DEMONSTRATIONS = {"inverse_rl"}
 OFF_POLICY = {"spo"}
 IS_A_LOSS = {"capo", "cispo", "divergence_ppo_kl", "divergence_ppo_tv", "flowrl", "gspo", "jackpot"}
 TAPES = sorted(
-    {name for name in experiments() if "/" not in name}
+    {name for name in recipe_names() if "/" not in name}
     - ASKS_THE_POLICY
     - NEEDS_DEMONSTRATIONS
     - IS_A_LOSS

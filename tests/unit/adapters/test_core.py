@@ -10,6 +10,11 @@ import pytest
 
 from ada_lightning.adapters import Core, Pools
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.core.options import use
+from ada_lightning.methods.estimators import BetaHistory, EmaEstimator
+from ada_lightning.methods.find import find_recipe, recipe_names
+from ada_lightning.methods.recipes import GRPO
+from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior, UniformSampler
 from tests.unit.adapters.conformance import PROMPTS, drive, play_core
 
 IDS = list("abcdef")
@@ -40,6 +45,14 @@ def fill(pools: Pools, reward=lambda pool, index: float(index % 2)) -> None:
         ({"rollout.truncated": "drop"}, "truncated"),
         ({"rollout.engine": 1}, "has no effect here"),
         ({"group_size": "many"}, "whole number"),
+        ({"group_size": object()}, "sampler.group_size is of type object"),
+        ({"group_size": "${sampler.group_size}"}, "sampler.group_size: its value refers to itself"),
+        ({"sampler.n_max.x": 1}, "no sampler.n_max.x: n_max is 32, which has no keys"),
+        ({"rollout.positive_threshold": "high"}, "positive_threshold must be a number; got 'high'"),
+        ({"sampler": UniformSampler()}, r"sampler=UniformSampler\(group_size=4\) is no sampler: give a class"),
+        ({"sampler": BetaHistory}, "BetaHistory is no sampler: it is estimator=beta_history"),
+        ({"refill": None}, "refill=None is no refill: give a class"),
+        ({"sampler/gradient_norm": "constant"}, "gradient_norm=constant has no effect: sampler=balance has no such"),
         (
             {"selection": "seen", "estimator": "gaussian_process", "estimator/embedding": "words"},
             "every visit would be",
@@ -49,6 +62,37 @@ def fill(pools: Pools, reward=lambda pool, index: float(index % 2)) -> None:
 def test_what_cannot_work_or_has_no_effect_is_refused(overrides, said):
     with pytest.raises(ValueError, match=said):
         Core("ada_seq_balance", prompts=IDS, **overrides)
+
+
+def test_a_setting_of_a_recipe_for_a_part_that_nothing_has_is_refused():
+    with pytest.raises(ConfigError, match="grpo sets estmator, which nothing has; did you mean estimator"):
+        Core(GRPO.with_(**{"estmator.memory": 0.5}), IDS)
+
+
+@pytest.mark.parametrize("name", [name for name in recipe_names() if find_recipe(name).builds_on])
+def test_what_builds_on_a_file_for_whole_runs_is_refused(name):
+    """It has several updates of each rollout and a term for the entropy, and grades otherwise."""
+    with pytest.raises(ConfigError, match=f"{name} builds on /paper/base"):
+        Core(name, IDS)
+
+
+def test_a_word_keeps_what_the_recipe_sets_of_a_part_and_a_class_stands_for_itself():
+    """As ``+experiment=mopps estimator=ema`` does."""
+    settings = {"word": "ema", "class": EmaEstimator, "use": use(EmaEstimator, decay=0.7)}
+    decays = {how: Core("mopps", IDS, estimator=each)._method.estimator.decay for how, each in settings.items()}
+    assert decays == {"word": 0.5, "class": 0.9, "use": 0.7}
+
+
+def test_a_part_within_a_part_is_given_by_use():
+    core = Core("grpo", IDS, sampler=use(BalanceSampler, give_up=use(GiveUpByPosterior, price=0.5)))
+    assert core._method.sampler.give_up.price == 0.5
+    core = Core("ada_seq_balance", IDS, **{"sampler.give_up": use(GiveUpByPosterior, price=0.5)})
+    assert core._method.sampler.give_up.price == 0.5
+
+
+def test_a_method_is_a_recipe_or_a_name():
+    with pytest.raises(TypeError, match="the method is 3: give a recipe"):
+        Core(3, IDS)
 
 
 def test_an_unknown_method_gets_the_nearest_name():

@@ -24,8 +24,8 @@ from ada_lightning.core.records import Completion, Prompt
 from ada_lightning.data.environment_tasks import EnvironmentTasks
 from ada_lightning.rewards import worker as reward_worker
 from ada_lightning.rollout.episodes import worker
-from ada_lightning.rollout.episodes.messages import Call
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
+from ada_lightning.rollout.episodes.worker import Call
 
 ROOT = Path(__file__).parents[3]
 HERE = "tests.unit.adapters.library_environments"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.adapters.reductions import RULES
-from ada_lightning.training import losses
+import ada_lightning.training.losses  # noqa: F401 - whose classes are the options
+from ada_lightning.adapters.reductions import LOSSES, RULES, TERMS
+from ada_lightning.core.options import OPTIONS
 from ada_lightning.training.batch import BatchCounts
 from tests.unit.adapters.test_core import begun, fill
 
@@ -14,15 +15,13 @@ from tests.unit.adapters.test_core import begun, fill
 @pytest.mark.parametrize("name", RULES)
 def test_each_reduction_is_that_of_its_class(name):
     """Share and denominator, against the weights that the project's own loss gives to tokens."""
-    option = {"ConstantReduction": "constant", "PromptMeanReduction": "prompt_mean",
-              "ResponseMeanReduction": "response_mean", "TokenMeanReduction": "token_mean"}[name]  # fmt: skip
-    core, pools = begun("ada_seq_pos", **{"loss/reduction": option}, samples_per_round=2, n_max=4, group_size=3)
+    core, pools = begun("ada_seq_pos", **{"loss/reduction": name}, samples_per_round=2, n_max=4, group_size=3)
     fill(pools, lambda pool, index: float(index == pool.slot))
     groups = pools.finish()
     lengths = [[len(kept.response.response_ids) for kept in group.kept] for group in groups]
     counts = BatchCounts(len(groups), sum(map(len, lengths)), sum(map(sum, lengths)))
-    kind = getattr(losses, name)
-    reduction = kind(token_scale=16) if name in ("ConstantReduction", "PromptMeanReduction") else kind()
+    kind = OPTIONS["loss/reduction"][name].kind
+    reduction = kind(token_scale=16) if name in ("constant", "prompt_mean") else kind()
     for pool, group in zip(pools, groups, strict=True):
         batch = _Batch(group)
         wanted = dict(
@@ -34,6 +33,16 @@ def test_each_reduction_is_that_of_its_class(name):
         for row in pool.kept():
             found = row.advantage / advantages[row.index] / core.denominator(max_tokens=16)
             assert found == pytest.approx(float(wanted[row.index]), rel=1e-6)  # single precision there
+
+
+def test_plain_losses_are_those_whose_gradient_is_plain_where_the_ratio_is_1():
+    """The table of words, against the classes and their settings, which load torch."""
+    plain = {"ClippedPolicyLoss", "ReinforceLoss", "RaftLoss"}
+    options = {word: option for word, option in OPTIONS["loss"].items() if option.kind.__name__ in plain}
+    assert {word: option.choices["reduction"] for word, option in options.items()} == LOSSES
+    for word, option in options.items():
+        terms = {name: option.values[name] for name in ("kl_coef", "entropy_coef") if option.values[name]}
+        assert terms == TERMS.get(word, {}), word
 
 
 class _Batch:

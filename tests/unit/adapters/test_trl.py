@@ -28,7 +28,7 @@ from trl.rewards import accuracy_reward
 
 from ada_lightning.adapters import tested
 from ada_lightning.adapters.pools import Row
-from ada_lightning.adapters.trl import AdaRollouts, arguments, installed, sampling
+from ada_lightning.adapters.trl import AdaRollouts, arguments, check_installed, sampling
 from ada_lightning.adapters.trl.grading import Grading
 from ada_lightning.adapters.trl.rows import Drawn, Rows
 from ada_lightning.config.problems import ConfigError
@@ -438,8 +438,8 @@ def test_several_reward_functions_add_up_as_trl_adds_them_up(tmp_path):
     of_rows = [next(row for row in rows if row["prompt"] == prompt) for prompt in trainer._logs["prompt"]]
     found = Grading([length, parity], [1.0, 10.0])(of_rows, [""] * 8, ids)
     logged = zip(*(trainer._logs["rewards"][name] for name in ("length", "parity")), strict=True)
-    assert [list(grade.parts.values()) for grade in found] == [[v for v in row if v == v] for row in logged]
-    rewards = np.array([math.nan if grade.reward is None else grade.reward for grade in found])
+    assert [list(verdict.components.values()) for verdict, _ in found] == [[v for v in row if v == v] for row in logged]
+    rewards = np.array([math.nan if verdict.reward is None else verdict.reward for verdict, _ in found])
     assert np.isnan(rewards).tolist() == [start in (9, 3) for start in first]
     means = np.nanmean(rewards.reshape(2, 4), axis=1).repeat(4)
     assert list(trainer._logs["advantages"]) == pytest.approx(np.nan_to_num(rewards - means).tolist(), abs=1e-5)
@@ -454,14 +454,15 @@ def test_a_function_that_judges_some_responses_leaves_the_others_to_the_next():
 
     rows = [{"prompt": name, "task": name} for name in ("maths", "code", "poem")]
     found = Grading([maths, code])(rows, ["x"] * 3, [[1]] * 3)
-    assert [(grade.reward, grade.parts) for grade in found] == [(1.0, {"maths": 1.0}), (0.5, {"code": 0.5}), (None, {})]
+    told = [(verdict.reward, verdict.components) for verdict, _ in found]
+    assert told == [(1.0, {"maths": 1.0}), (0.5, {"code": 0.5}), (None, {})]
     assert Grading([maths, code])([], [], []) == []
 
 
 def test_functions_of_one_name_have_a_part_each():
     functions = [lambda value=value, **columns: [value] for value in (1.0, 2.0)] + [partial(len_of, 3.0)] * 2
-    (found,) = Grading(functions)([{"prompt": "a"}], ["x"], [[1]])
-    assert found.parts == {"<lambda>": 1.0, "<lambda>#2": 2.0, "len_of": 3.0, "len_of#2": 3.0}
+    ((found, _),) = Grading(functions)([{"prompt": "a"}], ["x"], [[1]])
+    assert found.components == {"<lambda>": 1.0, "<lambda>#2": 2.0, "len_of": 3.0, "len_of#2": 3.0}
 
 
 def len_of(value, completion_ids, **columns):
@@ -531,8 +532,8 @@ def test_a_column_that_some_rows_lack_is_none_there():
 
     ada = AdaRollouts("grpo", [{"prompt": "a"}, {"prompt": "b", "level": 2.0}], reward=of_level, num_prompts=1)
     for row, reward in zip(ada.rows.by_id.values(), (None, 2.0), strict=True):
-        (grade,) = Grading(of_level)([row], ["x"], [[1]])
-        assert grade.reward == reward
+        ((verdict, _),) = Grading(of_level)([row], ["x"], [[1]])
+        assert verdict.reward == reward
 
 
 def test_messages_are_answered_by_a_message():
@@ -676,18 +677,18 @@ def test_engine_logprobs_reach_trl_and_fillers_have_one():
 def test_another_version_is_refused_in_one_line(monkeypatch, found):
     monkeypatch.setattr(tested, "version", lambda name: found)
     with pytest.raises(ImportError, match=r"tested with trl>=1.16,<1.17, and") as caught:
-        installed.check_installed()
+        check_installed()
     assert "\n" not in str(caught.value)
 
 
 def test_no_trl_and_a_name_that_is_gone_are_refused_in_one_line(monkeypatch):
     monkeypatch.delattr(GRPOTrainer, "_tokenize_prompts")
     with pytest.raises(ImportError, match=r"has no GRPOTrainer\._tokenize_prompts"):
-        installed.check_installed()
+        check_installed()
 
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(tested, "version", missing)
     with pytest.raises(ImportError, match=r"pip install -e '\.\[trl\]'"):
-        installed.check_installed()
+        check_installed()

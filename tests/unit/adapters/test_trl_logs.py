@@ -16,8 +16,7 @@ from datasets import Dataset
 
 from ada_lightning.audit.figures import audit
 from ada_lightning.audit.readers.find import read_logs
-from ada_lightning.audit.readers.options import Options
-from ada_lightning.audit.records import Cause
+from ada_lightning.audit.records import Cause, Options
 from tests.unit.adapters import trl_world
 
 ROWS = [{"prompt": f"Question {number}", "level": number} for number in range(12)]

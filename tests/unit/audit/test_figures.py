@@ -11,17 +11,15 @@ import pytest
 from scipy import stats
 from scipy.stats import beta, betabinom, binom
 
-from ada_lightning.audit.advice import advice, best_rule
 from ada_lightning.audit.columns import rule_columns
 from ada_lightning.audit.figures import audit
-from ada_lightning.audit.groups import Unit, gather
-from ada_lightning.audit.history import visits
+from ada_lightning.audit.groups import Unit, gather, visits
 from ada_lightning.audit.intervals import Estimate, estimate
 from ada_lightning.audit.page import as_html, as_json
 from ada_lightning.audit.pass_rates import GRID, Mixture
 from ada_lightning.audit.records import Cause, Log, Order, Row, Sampling
 from ada_lightning.audit.rules import Candidate
-from ada_lightning.audit.sentences import facts, headline
+from ada_lightning.audit.sentences import advice, best_rule, facts, headline
 from ada_lightning.core.stopping import FixedRule
 from research.audit.coverage import FILE, coverage
 from research.audit.synthetic import Population, draw

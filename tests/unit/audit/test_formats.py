@@ -12,8 +12,7 @@ import torch
 
 from ada_lightning.audit.figures import audit
 from ada_lightning.audit.readers.find import READERS, read_logs, tokenizer_of
-from ada_lightning.audit.readers.options import Options
-from ada_lightning.audit.records import Cause, Sampling
+from ada_lightning.audit.records import Cause, Options, Sampling
 from ada_lightning.audit.untrusted import RefusedFileError
 from research.audit.synthetic import Population, draw
 from research.audit.writers import WRITERS, write_word_tokenizer

@@ -13,7 +13,7 @@ import torch
 
 from ada_lightning.audit.command import main
 from ada_lightning.audit.readers.find import read_logs
-from ada_lightning.audit.readers.options import Options
+from ada_lightning.audit.records import Options
 from ada_lightning.audit.untrusted import Limits, RefusedFileError
 from research.audit.synthetic import Population, draw
 from research.audit.writers import WRITERS

@@ -7,7 +7,7 @@ from lightning.pytorch import Callback, LightningDataModule, LightningModule
 
 from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.core.records import KeptResponse, Prompt, ResponseGroup, ResponsePool
-from ada_lightning.core.result import EvaluationResult, RolloutResult, RolloutStats
+from ada_lightning.core.step_records import EvaluationResult, RolloutResult, RolloutStats
 from ada_lightning.run.phase_clock import PhaseClock
 from tests.builders import make_response
 
@@ -46,7 +46,6 @@ class Policy(LightningModule):
         self.weight = torch.nn.Parameter(torch.zeros(2))
         self.clock = PhaseClock()
         self.policy_version = 0
-        self.step_metrics = {}
 
     def training_step(self, batch, batch_idx):
         with self.clock.phase("update"):
@@ -126,7 +125,8 @@ class Driver(Callback):
             "time/update_s": 7.1,
         }
         pl_module.log_dict(figures)
-        pl_module.step_metrics = figures | {"train/loss": float(outputs["loss"])}
+        if batch.update_index == trainer.datamodule.updates_per_rollout - 1:
+            tell(trainer, "on_step_end", figures | {"train/loss": float(outputs["loss"])})
 
     def on_train_end(self, trainer, pl_module):
         self.evaluate(trainer, self.scores[1])

@@ -6,24 +6,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from ada_lightning.callbacks.alarm_bound import AlarmBound
-from ada_lightning.callbacks.alarms import Alarms
+from ada_lightning.callbacks.alarms import AlarmBound, Alarms
 from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 
 
-def make_run(loggers=(), updates_per_rollout=1):
+def make_run(loggers=()):
     """A trainer and a policy as far as alarms look at them; callback_metrics are of all steps, as Lightning's."""
-    data = SimpleNamespace(updates_per_rollout=updates_per_rollout)
-    trainer = SimpleNamespace(is_global_zero=True, loggers=list(loggers), datamodule=data, callback_metrics={})
-    return trainer, SimpleNamespace(policy_version=0, step_metrics={})
+    trainer = SimpleNamespace(is_global_zero=True, loggers=list(loggers), callback_metrics={})
+    return trainer, SimpleNamespace(policy_version=0)
 
 
 def step(alarms, trainer, policy, **metrics):
-    policy.step_metrics = {name.replace("__", "/"): value for name, value in metrics.items()}
-    trainer.callback_metrics |= policy.step_metrics
+    figures = {name.replace("__", "/"): value for name, value in metrics.items()}
+    trainer.callback_metrics |= figures
     policy.policy_version += 1
-    alarms.on_train_batch_end(trainer, policy, None, SimpleNamespace(update_index=0), 0)
+    alarms.on_step_end(trainer, policy, figures)
 
 
 def test_an_alarm_is_raised_after_its_steps_once_and_ends(tmp_path, caplog):
@@ -57,13 +55,6 @@ def test_a_figure_of_an_earlier_step_is_not_that_of_this_one():
     step(alarms, trainer, policy, rollout__signal_ratio=0.0)
     assert trainer.callback_metrics["train/entropy"] == 0.1
     assert alarms.state_dict()["num_out"] == {"flat": 1}
-
-
-def test_only_the_last_update_of_a_step_counts():
-    alarms = Alarms(bounds={"x": AlarmBound("x", high=1.0, num_steps=1, stops=True)})
-    trainer, policy = make_run(updates_per_rollout=2)
-    step(alarms, trainer, policy, x=2.0)  # the first of two
-    assert alarms.state_dict()["num_out"] == {"x": 0}
 
 
 def test_a_figure_that_never_comes_is_warned_of_once_with_the_nearest(caplog):

@@ -6,18 +6,20 @@ import pytest
 
 from ada_lightning.callbacks.cost_preview import (
     CostPreview,
+    StepCosts,
     computes_all_groups,
     expected_prompts,
     tallies,
+    trained_tokens,
     update_passes,
 )
-from ada_lightning.callbacks.step_costs import StepCosts, trained_tokens
 from ada_lightning.core.records import Prompt
-from ada_lightning.core.result import RolloutResult, RolloutStats
+from ada_lightning.core.step_records import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, HistoryBaselineAdvantage
 from ada_lightning.methods.curriculum import UniformCurriculum
-from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
+from ada_lightning.methods.published.greso import AdaptiveDynamicSampling
+from ada_lightning.methods.refill import DynamicSampling, NoRefill
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.sampling.forecast import Forecast
 from ada_lightning.methods.selection import AllSelection
@@ -84,7 +86,9 @@ class Service:
     def __init__(self, *, per_step, per_token, num_slots):
         self.per_step, self.per_token, self.num_slots = per_step, per_token, num_slots
         self.num_rollouts = 0
-        self.engine = SimpleNamespace(opened=lambda: SimpleNamespace(max_num_seqs=num_slots))
+        self.engine = SimpleNamespace(
+            opened=lambda: SimpleNamespace(max_num_seqs=num_slots), weights_of=lambda policy: None
+        )
 
     def sample(self, begin, **others):
         (prompts,), sampler, step = begin.args, begin.keywords["sampler"], begin.keywords["step"]

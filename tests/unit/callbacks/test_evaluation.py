@@ -7,7 +7,7 @@ from lightning.pytorch import LightningDataModule, LightningModule
 
 from ada_lightning.callbacks.evaluation import Evaluation
 from ada_lightning.core.records import SamplingSettings
-from ada_lightning.core.result import RolloutResult, RolloutStats
+from ada_lightning.core.step_records import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.run.phase_clock import PhaseClock
@@ -33,6 +33,8 @@ class Data(RolloutDataModule):
 class Service:
     """Notes which policy was evaluated; one that is to be interrupted is."""
 
+    engine = SimpleNamespace(weights_of=lambda policy: None)
+
     def __init__(self, interrupted_at=-1):
         self.evaluated, self.interrupted_at = [], interrupted_at
 
@@ -57,9 +59,10 @@ class Run:
         self.evaluation.setup(self, self.policy, "fit")
         if state is not None:
             self.evaluation.load_state_dict(state)
-        if first_step < self.datamodule.num_steps:  # else Lightning starts no training
+        if first_step < self.datamodule.num_steps:
             self.evaluation.on_train_start(self, self.policy)
-        self.datamodule.train_dataloader()
+        else:  # Lightning starts no training
+            self.evaluation.on_nothing_left(self, self.policy)
 
     def sample(self):
         result = RolloutResult(0, self.policy.policy_version, (), RolloutStats(num_drawn=3, generated_tokens=30))

@@ -5,7 +5,7 @@ import signal
 import pytest
 from lightning.pytorch import Callback
 
-from ada_lightning.callbacks.interrupt_guard import InterruptGuard
+from ada_lightning.callbacks.checkpoint import InterruptGuard
 from tests.unit.training.test_policy import fit, make_policy, pack
 
 

@@ -20,8 +20,8 @@ from mlflow import MlflowClient
 
 from ada_lightning.callbacks import mlflow_logger
 from ada_lightning.callbacks.mlflow_deliver import main as deliver_main
+from ada_lightning.callbacks.mlflow_logger import Delivery
 from ada_lightning.callbacks.mlflow_run import MlflowRun
-from ada_lightning.callbacks.mlflow_upload import MlflowUpload
 from ada_lightning.run.run_dir import RunDir
 from tests.unit.callbacks.small_run import Data
 from tests.unit.callbacks.test_mlflow_logger import Tracked
@@ -114,7 +114,7 @@ def test_runs_without_their_server_are_delivered_when_the_server_is_there(tmp_pa
     going_on = make(tmp_path / "later", server.uri)
     for step in range(5):
         going_on.log_metrics({"a": float(step)}, step=step)
-    while "server" not in going_on.mlflow._warned:
+    while not going_on.mlflow._has_warned:
         time.sleep(0.05)
     with server.running():
         while not (going_on.version and len(history(server.uri, going_on.version, "a")) == 5):
@@ -122,7 +122,7 @@ def test_runs_without_their_server_are_delivered_when_the_server_is_there(tmp_pa
         going_on.log_metrics({"a": 5.0}, step=5)
         going_on.finalize("success")
         assert history(server.uri, going_on.version, "a") == [(step, float(step)) for step in range(6)]
-        assert not MlflowUpload(RunDir(tmp_path / "later")).waiting()
+        assert not Delivery(RunDir(tmp_path / "later")).waiting()
         assert main([str(ended)]) == 0
         _assert_is_whole(ended, server.uri, ended_ms)
         capsys.readouterr()
@@ -262,7 +262,7 @@ def test_what_mlflow_refuses_for_good_holds_up_nothing(tmp_path, uri, caplog):
     logger.finalize("success")
     assert history(uri, logger.version, "b") == [(1, 1.0)]
     assert "MLflow refused metrics of step 0 for good" in caplog.text
-    assert not MlflowUpload(RunDir(path)).waiting()
+    assert not Delivery(RunDir(path)).waiting()
 
 
 def test_killed_run_is_delivered_and_marked(programs, tmp_path, uri, capsys):
@@ -286,7 +286,7 @@ def test_run_that_goes_on_is_left_to_itself(tmp_path, uri, capsys):
     path = tmp_path / "going"
     logger = make(path, uri)
     logger.log_metrics({"a": 1.0}, step=0)
-    while not logger.mlflow._upload._lock.is_held:
+    while not logger.mlflow._delivery.lock.is_held:
         time.sleep(0.01)
     assert main([str(path)]) == 1
     assert "delivers by itself" in capsys.readouterr().out
@@ -331,7 +331,7 @@ def test_server_that_hangs_costs_training_nothing_and_does_not_keep_the_program(
     Hanging.release.set()
     thread.join()  # or it would meet the next test's patches
     server.shutdown()
-    assert MlflowUpload(RunDir(tmp_path)).waiting().startswith("21 steps of metrics")
+    assert Delivery(RunDir(tmp_path)).waiting().startswith("21 steps of metrics")
 
 
 def folder_naming(path, uri):
@@ -391,7 +391,7 @@ def test_no_table_holds_up_the_files_behind_it(tmp_path, uri):
     logger = make(tmp_path / "run", uri)
     logger.log_metrics({"a": 1.0}, step=0)
     logger.finalize("success")
-    assert not MlflowUpload(RunDir(tmp_path / "run")).waiting()
+    assert not Delivery(RunDir(tmp_path / "run")).waiting()
     client = MlflowClient(uri)
     sent = {Path(file.path).name for file in client.list_artifacts(logger.version, "responses/train")}
     assert sent == {"a.parquet", "b.parquet", "c.parquet", "c.json"}

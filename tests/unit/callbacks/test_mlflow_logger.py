@@ -78,7 +78,9 @@ def test_metrics_arrive_under_names_that_mlflow_accepts_with_the_times_of_their_
 
 def test_metrics_that_queued_up_go_out_in_one_request(make, monkeypatch):
     batches = []
-    monkeypatch.setattr(mlflow_run.MlflowRun, "log_metrics", lambda self, points: batches.append(len(points)))
+    monkeypatch.setattr(
+        mlflow_run.MlflowRun, "log_metrics", lambda self, rows: batches.append(sum(len(cells) for _, cells in rows))
+    )
     logger = make()
     for step in range(50):  # the thread is still importing and connecting
         logger.log_metrics({"a": 1.0, "b": 2.0}, step=step)
@@ -196,10 +198,10 @@ def test_lightning_ends_the_run_with_the_right_status(fit, make, error, raised, 
 def test_training_goes_on_where_mlflow_does_not(fit, make, tmp_path, caplog, monkeypatch, uri):
     monkeypatch.setattr(mlflow_run.time, "sleep", lambda seconds: None)
     logger = make(tracking_uri=uri)
-    with caplog.at_level(logging.WARNING, "ada_lightning.callbacks.mlflow_logger"):
+    with caplog.at_level(logging.WARNING, "ada_lightning.callbacks"):
         fit([], loggers=[logger.csv, logger.mlflow])
     assert len(read_metrics(tmp_path / "run" / "metrics.csv")) == 4
-    warnings = [record for record in caplog.records if record.name == "ada_lightning.callbacks.mlflow_logger"]
+    warnings = [record for record in caplog.records if record.name.startswith("ada_lightning.callbacks")]
     assert len(warnings) == 2
     assert "metrics.csv" in warnings[0].getMessage()
     assert f"python -m ada_lightning.callbacks.mlflow_deliver {tmp_path / 'run'}" in warnings[1].getMessage()

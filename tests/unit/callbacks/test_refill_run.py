@@ -8,15 +8,17 @@ import torch
 from ada_lightning.core.method import Method
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
-from ada_lightning.methods.curriculum import GresoCurriculum, UniformCurriculum
+from ada_lightning.methods.curriculum import UniformCurriculum
 from ada_lightning.methods.estimators import BetaHistory, ValueNetworkEstimator
-from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
+from ada_lightning.methods.published.greso import AdaptiveDynamicSampling, GresoCurriculum
+from ada_lightning.methods.published.rollout_bandits import BanditSelection
+from ada_lightning.methods.refill import DynamicSampling, NoRefill
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.methods.selection import AllSelection, BanditSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
+from research.scripted import ScriptedEngine
 from tests.unit.methods.curriculum.histories import ids
 from tests.unit.scripted_run import Interrupting, Policy, train
 
@@ -44,7 +46,7 @@ class Watch(Interrupting):
 
     def __init__(self, *interrupts):
         super().__init__(*interrupts)
-        self.drawn, self.trained, self.figures = {}, {}, {}
+        self.drawn, self.trained, self.figures, self.of_steps, self.is_complete = {}, {}, {}, [], False
 
     def on_rollout_end(self, trainer, pl_module, result):
         self.drawn[result.step] = [group.pool.prompt.prompt_id for group in result.groups]
@@ -56,6 +58,12 @@ class Watch(Interrupting):
 
     def rollout_figures(self, result):
         return {"rollout/of_a_listener": float(result.step)}
+
+    def on_step_end(self, trainer, pl_module, figures):
+        self.of_steps.append(figures)
+
+    def on_nothing_left(self, trainer, pl_module):
+        self.is_complete = True
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         figures = {name: float(value) for name, value in trainer.callback_metrics.items()}
@@ -103,8 +111,16 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def test_figures_of_other_callbacks_are_among_those_of_the_step(tmp_path):
     """There alarms find them, and the loggers get them with the rest."""
     watch = fit(tmp_path, NoRefill(), num_steps=2, num_minibatches=2)
-    assert watch.policy.step_metrics["rollout/of_a_listener"] == 1.0
+    assert [figures["rollout/of_a_listener"] for figures in watch.of_steps] == [0.0, 1.0]
     assert [figures["rollout/of_a_listener"] for figures in watch.figures.values()] == [0.0, 1.0]
+
+
+def test_those_that_listen_hear_that_nothing_is_left(tmp_path):
+    """A run that was killed after its last update may owe an evaluation, and Lightning starts no training."""
+    assert not fit(tmp_path, NoRefill(), num_steps=2).is_complete
+    watch = fit(tmp_path, NoRefill(), num_steps=2, resume=True)
+    assert watch.is_complete
+    assert watch.drawn == {}
 
 
 @pytest.fixture(scope="module")

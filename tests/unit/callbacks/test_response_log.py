@@ -4,10 +4,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from ada_lightning.callbacks.response_lengths import ResponseLengths
-from ada_lightning.callbacks.response_log import COLUMNS, ResponseLog, read_responses
+from ada_lightning.callbacks.response_log import COLUMNS, ResponseLengths, ResponseLog, read_responses
 from ada_lightning.core.records import Prompt, ResponseGroup, ResponsePool
-from ada_lightning.core.result import EvaluationResult
+from ada_lightning.core.step_records import EvaluationResult
 from tests.builders import make_pool, make_response
 from tests.unit.callbacks.small_run import Leader, Policy, make_group, make_rollout
 

@@ -5,7 +5,7 @@ import pytest
 from ada_lightning.callbacks.response_log import ResponseLog
 from ada_lightning.callbacks.sample_page import MAX_CHARACTERS, SamplePage, write_sample_page
 from ada_lightning.core.episode import Episode, Turn
-from ada_lightning.core.result import EvaluationResult
+from ada_lightning.core.step_records import EvaluationResult
 from tests.unit.callbacks.small_run import Leader, Policy, make_group, make_rollout
 
 

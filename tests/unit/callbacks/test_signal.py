@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from ada_lightning.core.records import Grade
+from ada_lightning.core.records import Verdict
 from ada_lightning.methods.advantages import ExactAdvantage, GroupNormalizedAdvantage
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.refill import NoRefill
@@ -22,7 +22,7 @@ class Scaled(Grader):
         self.right, self.wrong = right, wrong
 
     def poll(self):
-        return [(ticket, Grade(self.right if grade.reward else self.wrong)) for ticket, grade in super().poll()]
+        return [(ticket, Verdict(self.right if grade.reward else self.wrong)) for ticket, grade in super().poll()]
 
 
 def fit_with(folder, advantage, right, wrong):

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import Sampler
-from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.core.step import Step
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.curriculum import ExpectedUsefulness, Learnability, UniformCurriculum
@@ -31,9 +31,9 @@ from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.engines.pool_place import PoolHost
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
+from research.scripted import ScriptedEngine
 from tests.unit.rollout.thread_pool import ThreadPlace
 from tests.unit.scripted_run import Interrupting, Policy, train
 
@@ -70,7 +70,10 @@ class Engine(ScriptedEngine):
         logit = self.weight + 3 * (prompt_ids[0] / NUM_PROMPTS - 0.6)
         is_positive = random.Random(seed).random() < 1 / (1 + math.exp(-logit))
         at = self._clock + self.latency(prompt_ids[0], is_positive)
-        self._running[request_id] = at, Generation(request_id, (int(is_positive),), (-0.5,), is_truncated=False)
+        self._running[request_id] = (
+            at,
+            Outcome("", (int(is_positive),), (-0.5,), is_truncated=False, request_id=request_id),
+        )
         rollout, slot, *_ = request_id.split("/")
         if "canary" not in request_id:
             step = int(rollout.partition(".")[2])

@@ -9,14 +9,14 @@ import pytest
 
 from ada_lightning.callbacks.objective_statement import FILE as OBJECTIVE
 from ada_lightning.callbacks.response_log import ResponseLog
-from ada_lightning.callbacks.tracker import Tracker, is_installed
+from ada_lightning.callbacks.tracker import Dashboard, is_installed
 from ada_lightning.config.check import check_config
-from ada_lightning.programs.sweeps import name_sweep
+from ada_lightning.programs.train import name_sweep
 from tests.unit.callbacks.small_run import Data, Leader, make_rollout
 from tests.unit.config.composing import composed, problems
 
 
-class Recorder(Tracker):
+class Recorder(Dashboard):
     tool, option, package = "Recorder", "recorder", "json"
     how_to_open = "look here"
 

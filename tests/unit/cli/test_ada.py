@@ -10,7 +10,7 @@ import pytest
 
 from ada_lightning.cli import ada
 from ada_lightning.programs import export, report
-from ada_lightning.run.invocation import start_of
+from ada_lightning.run.terminal import start_of
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from ada_lightning.config.check import RULES, ConfigError, check_config
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.programs.start import CONFIG_DIR
 
 
@@ -27,5 +27,5 @@ def problems(*overrides):
 
 def said(command):
     """What the rules say of a command line, whatever the constructors say of it."""
-    run = Setup(composed(*shlex.split(command)))
+    run = ConfigView(composed(*shlex.split(command)))
     return [message for rule in RULES for message in rule(run)]

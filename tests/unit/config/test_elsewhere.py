@@ -6,8 +6,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from ada_lightning.config.composition import composed
-from ada_lightning.config.elsewhere import FAMILIAR
-from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.config.generated import CONFIG_DIR
+from ada_lightning.config.keys import FAMILIAR
 from ada_lightning.config.overrides import override_errors
 
 

@@ -16,6 +16,7 @@ from ada_lightning.config.check import override_errors
 from ada_lightning.config.choices import describe_choices, register_choices
 from ada_lightning.config.overrides import overrides_without_effect
 from ada_lightning.config.prepare import UNUSED
+from ada_lightning.methods.catalog import names
 
 ROOT = Path(__file__).resolve().parents[3]
 CONF = ROOT / "conf"
@@ -50,8 +51,9 @@ def test_help_is_a_screenful(program):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_choice_is_named(program):
     for group in GROUPS[program]:
-        for file in (CONF / group).glob("[!_]*.yaml"):
-            assert re.search(rf"\b{file.stem}\b", help_of(program)), f"{group}={file.stem} is not in --help"
+        assert names(CONF, group)
+        for name in names(CONF, group):
+            assert re.search(rf"\b{name}\b", help_of(program)), f"{group}={name} is not in --help"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.config.notices import _percentage_notices, settings_notices
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.rewards.combined import CombinedReward
 from ada_lightning.rewards.function import FunctionReward
 from tests.unit.config.composing import composed
@@ -23,13 +23,13 @@ from tests.unit.rewards.calls_math_verify import grade
     ],
 )
 def test_a_step_that_is_all_the_memory_there_is(overrides, said):
-    found = list(settings_notices(Setup(composed("+experiment=ada_similar", *overrides))))
+    found = list(settings_notices(ConfigView(composed("+experiment=ada_similar", *overrides))))
     assert len(found) == len(said)
     assert all(notice.startswith(start) for notice, start in zip(found, said, strict=True))
 
 
 def test_other_estimators_count_no_time_in_prompts():
-    assert list(settings_notices(Setup(composed("+experiment=ada", "data.prompts_per_step=4096")))) == []
+    assert list(settings_notices(ConfigView(composed("+experiment=ada", "data.prompts_per_step=4096")))) == []
 
 
 CALLS = "tests.unit.rewards.calls_math_verify.grade"
@@ -51,6 +51,6 @@ def test_a_function_that_calls_math_verify_is_told_of_its_percentages(overrides,
     if overrides is None:
         found = list(_percentage_notices(CombinedReward({"": CombinedReward({"inner": FunctionReward(CALLS)})})))
     else:
-        found = [text for text in settings_notices(Setup(composed(*overrides))) if "math-verify" in text]
+        found = [text for text in settings_notices(ConfigView(composed(*overrides))) if "math-verify" in text]
     assert len(found) == is_said
     assert all(text.startswith(f"{CALLS} calls math-verify: ") and "takes 50\\% for 50" in text for text in found)

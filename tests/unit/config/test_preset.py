@@ -10,7 +10,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.config.preset import Preset
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.data.datamodule import RolloutDataModule

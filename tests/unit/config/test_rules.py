@@ -8,7 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from ada_lightning.config.check import RULES, check_config
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.parallel import hardware
 from tests.unit.config.composing import problems, said
@@ -313,7 +313,7 @@ def test_a_folder_of_ones_own_is_read_and_scaled_positions_are_left_to_the_engin
 
 def test_absent_parts_are_left_alone():
     cfg = OmegaConf.create({"curriculum": None, "sampler": "${missing}", "data": {"prompts_per_step": "${missing}"}})
-    assert [message for rule in RULES[1:] for message in rule(Setup(cfg)) if "temperature" not in message] == []
+    assert [message for rule in RULES[1:] for message in rule(ConfigView(cfg)) if "temperature" not in message] == []
     check_config(OmegaConf.create({"seed": 1, "trainer": None}))
 
 

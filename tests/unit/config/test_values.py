@@ -13,6 +13,7 @@ from ada_lightning.config.evaluation import check_evaluation
 from ada_lightning.config.prepare import check_prepare_config
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.config.values import MAY_BE_INFINITE, kind_message, value_errors
+from ada_lightning.config.view import ConfigView
 from ada_lightning.programs.start import CONFIG_DIR as CONF
 from tests.unit.config.composing import composed, problems
 
@@ -90,7 +91,7 @@ def test_all_are_reported_together_and_beside_problems_of_other_kinds():
     ],
 )
 def test_shipped_options_infinity_that_switches_a_limit_off_and_the_largest_seed_pass(override):
-    assert value_errors(composed(override)) == {}
+    assert value_errors(ConfigView(composed(override))) == {}
 
 
 def test_every_setting_whose_shipped_comment_offers_infinity_takes_it():
@@ -108,7 +109,9 @@ def test_a_program_that_trains_nothing_refuses_words_for_truth_values_too():
 
 
 def part(**values):
-    return value_errors(OmegaConf.create({"part": {"_target_": f"{HERE}.Part", **values}, "missing": "???"}))
+    return value_errors(
+        ConfigView(OmegaConf.create({"part": {"_target_": f"{HERE}.Part", **values}, "missing": "???"}))
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,14 +154,14 @@ def test_what_no_member_of_an_annotation_allows_is_found(values, message):
 def test_functions_lists_and_nested_parts_are_looked_into():
     node = {"_target_": f"{HERE}.make_part", "is_on": "off", "further": "x"}
     cfg = OmegaConf.create({"parts": [{"_target_": f"{HERE}.Part", "child": node}]})
-    assert value_errors(cfg) == {
+    assert value_errors(ConfigView(cfg)) == {
         "parts.0.child.is_on": "parts.0.child.is_on=off is the word 'off', write true or false"
     }
 
 
 def test_a_part_of_ones_own_may_mean_something_by_infinity_but_never_by_no_number():
     cfg = OmegaConf.create({"part": {"_target_": "my.Part", "limit": math.inf, "seed": -1, "share": math.nan}})
-    assert value_errors(cfg) == {"part.share": "part.share=nan is no number, write a finite one"}
+    assert value_errors(ConfigView(cfg)) == {"part.share": "part.share=nan is no number, write a finite one"}
 
 
 def test_an_annotation_that_cannot_be_read_says_nothing():

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.core.draw_ahead import DrawAhead
-from ada_lightning.core.result import RolloutStats
 from ada_lightning.core.schedule import Barrier, Continuous
-from ada_lightning.core.step_records import PromptRun, StepSettings
+from ada_lightning.core.step_records import PromptRun, RolloutStats, StepSettings
 from ada_lightning.methods.sampling import BalanceSampler
 from tests.builders import make_pool
 

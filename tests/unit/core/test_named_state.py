@@ -8,10 +8,13 @@ import pytest
 
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.protocols import PassRateEstimator, Sampler
-from ada_lightning.methods.curriculum import GresoCurriculum
 from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, ValueNetworkEstimator, WindowEstimator
-from ada_lightning.methods.sampling import BalanceSampler, CobaSampler, PruningSampler, UniformSampler
-from ada_lightning.methods.selection import BanditSelection, LargestAdvantageBatchSelection
+from ada_lightning.methods.published.coba import CobaSampler
+from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection
+from ada_lightning.methods.published.greso import GresoCurriculum
+from ada_lightning.methods.published.pruning import PruningSampler
+from ada_lightning.methods.published.rollout_bandits import BanditSelection
+from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from tests.builders import make_pool
 
 POOLS = [make_pool([1.0, 1.0, 1.0, 0.0], key=1), make_pool([0.0, 0.0], key=2)]

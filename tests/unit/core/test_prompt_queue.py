@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition
-from ada_lightning.methods.curriculum import GresoCurriculum, UniformCurriculum
+from ada_lightning.methods.curriculum import UniformCurriculum
+from ada_lightning.methods.published.greso import GresoCurriculum
 from tests.builders import make_pool
 from tests.unit.methods.curriculum.histories import ids, prompts
 

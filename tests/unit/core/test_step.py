@@ -8,32 +8,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ada_lightning.core.records import Belief, Grade, Prompt
+from ada_lightning.core.records import Belief, Outcome, Prompt, Verdict
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, StepSettings
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.top_up import TopUp
-from ada_lightning.methods.gradient_norms.constant import ConstantNorm
-from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
+from ada_lightning.methods.gradient_norms import ConstantNorm
+from ada_lightning.methods.published.cgrpo import CGrpoSampler
+from ada_lightning.methods.published.coba import CobaSampler
+from ada_lightning.methods.published.dars import DarsSampler
+from ada_lightning.methods.published.greso import AdaptiveDynamicSampling
+from ada_lightning.methods.published.gvm import GvmSampler
+from ada_lightning.methods.published.optpo import OptPoSampler
+from ada_lightning.methods.published.pruning import PruningSampler
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.published.speed import SpeedSampler
+from ada_lightning.methods.published.token_division import KnownBaselineVariance
+from ada_lightning.methods.published.vip import VipSampler
+from ada_lightning.methods.published.xrpo import XrpoSampler
+from ada_lightning.methods.refill import DynamicSampling
 from ada_lightning.methods.sampling import (
     BalanceSampler,
-    CGrpoSampler,
-    CobaSampler,
     CutSampler,
-    DarsSampler,
-    EstimatedSampler,
     FirstVisitSampler,
     GiveUpByPosterior,
-    GvmSampler,
-    KnownBaselineVariance,
-    OptPoSampler,
     PositiveSampler,
-    PruningSampler,
-    SpeedSampler,
     SpreadSampler,
     UniformSampler,
-    VipSampler,
-    XrpoSampler,
 )
 from ada_lightning.methods.selection import BalancedSelection
 from tests.builders import make_pool
@@ -126,9 +127,9 @@ def answer(request):
     """What an engine and a grader make of a request: a function of its seed and prompt."""
     coin = random.Random(request.seed)
     is_right, fate = coin.random() < RATES[request.prompt.prompt_ids[0]], coin.random()
-    grade = Grade(float(is_right), answer="right" if is_right else str(coin.randint(0, 2)))
+    grade = Verdict(float(is_right), answer="right" if is_right else str(coin.randint(0, 2)))
     if fate < 0.1:
-        grade = Grade(None, "OSError") if fate < 0.05 else Grade(0.0, "timeout")
+        grade = Verdict(None, failure="OSError") if fate < 0.05 else Verdict(0.0, failure="timeout")
     tokens = tuple(range(1 + coin.randrange(5)))
     return Outcome("" if fate > 0.97 else str(is_right), tokens, tuple(-0.5 for _ in tokens), fate > 0.9, grade)
 
@@ -136,7 +137,7 @@ def answer(request):
 def wrong(request):
     """The opposite of its answer."""
     outcome = answer(request)
-    return Outcome("late", (9,) * 9, (0.0,) * 9, False, Grade(1.0 - (outcome.grade.reward or 0.0), answer="late"))
+    return Outcome("late", (9,) * 9, (0.0,) * 9, False, Verdict(1.0 - (outcome.grade.reward or 0.0), answer="late"))
 
 
 def turn(step, order, waiting, num_slots, late):
@@ -226,7 +227,7 @@ def test_what_is_drawn_ahead_is_marked_and_dropped_once_where_the_first_block_su
     requests = step.ask(64, 64)
     ahead = {(request.slot, request.sample_index) for request in requests if request.is_ahead}
     assert ahead == {(r.slot, r.sample_index) for r in requests if r.sample_index >= 2} != set()
-    right, dropped = Outcome("right", (1,), (0.0,), False, Grade(1.0)), []
+    right, dropped = Outcome("right", (1,), (0.0,), False, Verdict(1.0)), []
     graded_early = next(request for request in requests if request.is_ahead)
     for request in [graded_early, *(request for request in requests if not request.is_ahead)]:
         step.tell(request, right)

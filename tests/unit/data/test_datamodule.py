@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.parallel.ranks import Ranks
+from ada_lightning.rollout.loop import Loop
 from tests.builders import make_group, make_prompt
 
 ALL = {"skip_groups_without_signal": False}
@@ -26,17 +29,23 @@ def make_data(**options):
     return data
 
 
-class Rollout:
+class Rollout(Loop):
     """Answers with one mixed group per prompt and counts versions as an updating policy would."""
 
-    def __init__(self, data):
-        self.steps = []
-        self.version = 0
-        data.connect(collect=self.collect, score_old=lambda batch: batch, keep_groups_without_signal=False)
+    def __init__(self, data, *, groups=None, needs_all=False):
+        policy = SimpleNamespace(ranks=Ranks(), needs_groups_without_signal=needs_all, score_old=self.score_old)
+        super().__init__(None, policy=policy, data=data, service=SimpleNamespace(max_staleness=0))
+        self.steps, self.scored, self.version, self.groups = [], [], 0, groups
+        data.connect(self)
 
-    def collect(self, step, prompts):
-        self.steps.append(step)
-        return [make_group([1.0, 0.0], slot=i) for i, _ in enumerate(prompts)], self.version
+    def collect(self, number):
+        self.steps.append(number)
+        prompts = self.data.step_prompts(number)
+        return self.groups or [make_group([1.0, 0.0], slot=i) for i, _ in enumerate(prompts)], self.version
+
+    def score_old(self, batch):
+        self.scored.append(batch)
+        return batch
 
 
 def ids(prompts):
@@ -67,12 +76,10 @@ def test_a_rollout_is_collected_when_its_batch_is_asked_for_and_not_before():
 def test_every_epoch_trains_on_the_same_minibatches_against_the_same_old_logprobs():
     data = make_data(num_minibatches=3, epochs_per_rollout=2)
     rollout = Rollout(data)
-    scored = []
-    data._score_old = lambda batch: scored.append(batch) or batch
     batches = list(data.train_dataloader())
     assert len(batches) == len(data.train_dataloader()) == 24
     assert rollout.steps == [0, 1, 2, 3]
-    assert len(scored) == 12  # once per minibatch, before the first update with it
+    assert len(rollout.scored) == 12  # once per minibatch, before the first update with it
     assert [batch.update_index for batch in batches[:6]] == [0, 1, 2, 3, 4, 5]
     assert [batch.updates_since_rollout for batch in batches[:6]] == [0, 1, 2, 3, 4, 5]
     for first, second in zip(batches[:3], batches[3:6], strict=True):
@@ -148,18 +155,20 @@ def test_a_position_that_does_not_fit_the_settings_is_refused():
         make_data().load_state_dict({"num_updates_done": 3, "num_minibatches": 3, "epochs_per_rollout": 1})
     with pytest.raises(ValueError, match="this run is complete: 5 of num_steps = 4 steps"):
         make_data().load_state_dict({"num_updates_done": 5, "num_minibatches": 1, "epochs_per_rollout": 1})
-    data = make_data()  # killed after its last update
+    data, told = make_data(), []  # killed after its last update
+    data.connect(None, when_complete=lambda: told.append(True))
+    assert len(data.train_dataloader()) == 4
+    assert not told
     data.load_state_dict({"num_updates_done": 4, "num_minibatches": 1, "epochs_per_rollout": 1})
     assert len(data.train_dataloader()) == 0
+    assert told
 
 
 @pytest.mark.parametrize(("options", "needs_all", "num_documents"), [({}, False, 1), ({}, True, 2), (ALL, False, 2)])
 def test_groups_without_signal_are_left_out_unless_they_are_wanted_or_needed(options, needs_all, num_documents):
     data = make_data(prompts_per_step=2, num_steps=1, **options)
     groups = [make_group([1.0, 0.0], slot=0), make_group([0.0, 0.0], slot=1)]
-    data.connect(
-        collect=lambda step, prompts: (groups, 0), score_old=lambda batch: batch, keep_groups_without_signal=needs_all
-    )
+    Rollout(data, groups=groups, needs_all=needs_all)
     (batch,) = data.train_dataloader()
     assert sum(len(microbatch.document_lengths) for microbatch in batch) == num_documents
     assert batch.counts.num_prompts == 2

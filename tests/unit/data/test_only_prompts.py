@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.data.only import OnlyPrompts
+from ada_lightning.data.encoded_prompts import OnlyPrompts
 from tests.builders import jsonl_source
 from tests.unit.config.composing import composed
 from tests.unit.data.test_prompt_encoder import ChatTokenizer

@@ -13,9 +13,9 @@ import pytest
 from ada_lightning.core.records import Belief
 from ada_lightning.core.stopping.paths import end_probability, ends
 from ada_lightning.methods.advantages import BatchWhitenedAdvantage, GroupNormalizedAdvantage, HistoryBaselineAdvantage
-from ada_lightning.methods.curriculum import NearTarget, WeightedDraw
-from ada_lightning.methods.curriculum.diverse_usefulness import greedily_spread
-from ada_lightning.methods.estimators import KlHistory
+from ada_lightning.methods.curriculum.ranked import greedily_spread
+from ada_lightning.methods.published.mopps import NearTarget
+from ada_lightning.methods.published.spo import KlHistory, WeightedDraw
 from ada_lightning.methods.sampling import PositiveSampler
 from ada_lightning.methods.selection import RarerClassSelection
 from tests.builders import assigned, make_group, make_pool

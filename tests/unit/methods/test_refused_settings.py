@@ -10,6 +10,7 @@ import pytest
 from ada_lightning.methods import advantages, objectives, refill, sampling, selection
 from ada_lightning.methods.gradient_norms import ConstantNorm
 from ada_lightning.methods.pass_rates import FirstRoundRate, LeaveOneOutRate, PathCountingRate
+from ada_lightning.methods.published import cppo, gdpo, pods, rollout_bandits
 
 BALANCE = partial(sampling.BalanceSampler, k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
 POSITIVE = partial(sampling.PositiveSampler, k_pos=1, samples_per_round=4, n_max=32, group_size=4)
@@ -28,7 +29,7 @@ PRUNED = partial(sampling.PruningSampler, group_size=2, rate=0.5)
 STRATIFIED = partial(selection.StratifiedSelection, group_size=4, thresholds=[0.5])
 QUANTILE = partial(selection.QuantileSelection, group_size=4, num_strata=4)
 OFFICIAL = advantages.PoolMeanAdvantage
-GDPO = advantages.GdpoAdvantage
+GDPO = gdpo.GdpoAdvantage
 
 REFUSED = [
     (BALANCE, {"k_pos": 20, "k_neg": 20}, r"k_pos \+ k_neg = 40 exceeds n_max = 32: .* raise n_max"),
@@ -90,7 +91,7 @@ REFUSED = [
     ),
     (selection.BalancedSelection, {"group_size": 0}, "group_size must be at least 1; got 0"),
     (selection.RarerClassSelection, {"max_per_class": 0}, "max_per_class must be at least 1; got 0"),
-    (selection.MaxVarianceSelection, {"group_size": 1}, "at least 2, one response has no variance; got 1; use group"),
+    (pods.MaxVarianceSelection, {"group_size": 1}, "at least 2, one response has no variance; got 1; use group"),
     (STRATIFIED, {"thresholds": [0.5, 0.5]}, r"thresholds must increase; got \[0.5, 0.5\]"),
     (STRATIFIED, {"thresholds": []}, r"thresholds is empty; name at least one cut point .* such as \[0.5\]"),
     (STRATIFIED, {"thresholds": [0.5, math.inf]}, "thresholds must be finite"),
@@ -101,15 +102,15 @@ REFUSED = [
     (selection.ThinnedSelection, {"full_advantage": 0.0}, r"selection\.full_advantage must be above 0 and finite; got"),
     (selection.ThinnedSelection, {"full_advantage": math.nan}, r"selection\.full_advantage must be above 0 and finite"),
     (
-        selection.BanditSelection,
+        rollout_bandits.BanditSelection,
         {"group_size": 0, "exploration": -1, "ridge": 0, "memory": 2},
         "group_size must .* got 0; .*exploration must .* -1; .*ridge .* 0; .*memory .* 2",
     ),
     *(
         (rule, {"rate": 1.0}, r"selection\.rate must be in \[0, 1\), the share that is pruned; got 1\.0")
         for rule in (
-            selection.LargestAdvantageSelection,
-            partial(selection.LargestAdvantageBatchSelection, normalize_std=True),
+            cppo.LargestAdvantageSelection,
+            partial(cppo.LargestAdvantageBatchSelection, normalize_std=True),
             selection.PruningSelection,
         )
     ),

@@ -10,9 +10,8 @@ import torch
 from lightning.pytorch import Callback
 from safetensors import safe_open
 
-from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
-from ada_lightning.callbacks.streaming_checkpoint_io import StreamingCheckpointIO
-from ada_lightning.parallel.pieces import whole_weights
+from ada_lightning.callbacks.checkpoint import RolloutCheckpoint, StreamingCheckpointIO
+from ada_lightning.parallel.gradients import whole_weights
 from tests.unit.parallel.small_training import GivenRollouts, make_policy, make_trainer
 
 TOKENIZER = SimpleNamespace(save_pretrained=lambda path: None)
@@ -22,7 +21,7 @@ ADAM = partial(torch.optim.AdamW, eps=1e-4)  # gradients that are nothing but ro
 
 class Position(Callback):
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        trainer.datamodule.num_updates_done = pl_module.policy_version
+        trainer.datamodule.note_updates_done(pl_module.policy_version)
 
 
 def run_steps(kind, path, run_dir, *, num_steps, resume=False, on_gpu=False, **strategy_options):

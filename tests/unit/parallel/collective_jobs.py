@@ -12,8 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ada_lightning.parallel.gradients import clip_to_norm
-from ada_lightning.parallel.pieces import like, whole, whole_weights
+from ada_lightning.parallel.gradients import clip_to_norm, like, whole, whole_weights
 from ada_lightning.parallel.process_ranks import ProcessRanks
 from ada_lightning.parallel.sharding import Sharding
 

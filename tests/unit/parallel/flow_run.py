@@ -6,18 +6,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
-from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
+from ada_lightning.callbacks.checkpoint import RolloutCheckpoint, StreamingCheckpointIO
 from ada_lightning.callbacks.cost_preview import CostPreview
 from ada_lightning.callbacks.evaluation import Evaluation
-from ada_lightning.callbacks.streaming_checkpoint_io import StreamingCheckpointIO
 from ada_lightning.core.method import Method
 from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.estimators import ValueNetworkEstimator
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.rollout.service import RolloutService
+from research.scripted import ScriptedEngine, ScriptedGrader
 from tests.unit.parallel.small_training import make_policy, make_trainer
 
 TOKENIZER = SimpleNamespace(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 
 import torch
 from lightning.pytorch import Trainer
 
-from ada_lightning.callbacks.interrupt_guard import InterruptGuard
+from ada_lightning.callbacks.checkpoint import InterruptGuard
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.parallel.pieces import whole, whole_weights
+from ada_lightning.parallel.gradients import whole, whole_weights
 from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy
+from ada_lightning.rollout.loop import Loop
 from ada_lightning.training.policy import PolicyModule
 from tests.builders import random_group as group_of
 from tests.builders import weighed
@@ -45,8 +47,19 @@ class Outcome:
     fillers: list[list[bool]]
 
 
+class GivenLoop(Loop):
+    """Trains on a fixed rollout instead of sampling one."""
+
+    def __init__(self, rollout, **parts):
+        super().__init__(None, service=SimpleNamespace(max_staleness=0), **parts)
+        self.groups = rollout
+
+    def collect(self, number):
+        return weighed(self.policy.advantage, ROLLOUTS[self.groups]()), self.policy.policy_version
+
+
 class GivenRollouts(RolloutDataModule):
-    """Hands out a fixed rollout instead of sampling one."""
+    """Streams a fixed rollout."""
 
     def __init__(self, rollout, *, num_minibatches=1, num_steps=1, max_tokens=64):
         super().__init__(
@@ -57,15 +70,7 @@ class GivenRollouts(RolloutDataModule):
 
     def setup(self, stage):
         policy = self.trainer.lightning_module
-        self.connect(
-            collect=lambda step, prompts: (weighed(policy.advantage, ROLLOUTS[self.rollout]()), policy.policy_version),
-            score_old=policy.score_old,
-            keep_groups_without_signal=policy.needs_groups_without_signal,
-            ranks=policy.ranks,
-        )
-
-    def step_prompts(self, step):
-        return []
+        self.connect(GivenLoop(self.rollout, policy=policy, data=self), is_leader=policy.ranks.is_leader)
 
 
 class RecordingPolicy(PolicyModule):

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from ada_lightning.parallel.checkpoint_reader import CheckpointReader
 from ada_lightning.parallel.checkpoint_writer import write_checkpoint
+from ada_lightning.parallel.sharding import CheckpointReader
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from hydra import compose, initialize_config_dir
 
 from ada_lightning.config.check import ConfigError, check_config
 from ada_lightning.config.parallel import check_sweep, parallel_errors
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import check_devices, choose_hardware
-from ada_lightning.run.bfloat16 import concrete_dtype, has_fast_bfloat16
+from ada_lightning.run.machine import concrete_dtype, has_fast_bfloat16
 from tests.integration.conftest import ROOT
 
 BY_ITSELF, TWO = Launch("", 1, 1), Launch("torchrun", 2, 1)
@@ -51,7 +51,7 @@ def test_auto_is_what_the_machine_and_the_launcher_have(trainer, num_gpus, launc
 def errors(*overrides, launched=BY_ITSELF):
     cfg = composed(*overrides)
     choose_hardware(cfg.trainer, num_gpus=0, launched=launched)
-    return list(parallel_errors(Setup(cfg), launched))
+    return list(parallel_errors(ConfigView(cfg), launched))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from ada_lightning.parallel.tensor_parallel import check_divisible
+from ada_lightning.parallel.sharding import check_divisible
 from tests.unit.parallel.small_training import train
 
 SIZES = {

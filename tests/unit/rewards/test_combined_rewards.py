@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from ada_lightning.config.check import ConfigError, check_config
-from ada_lightning.core.records import Completion, Grade, Prompt, Verdict
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.by_task import TaskReward
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastNumber
@@ -20,6 +20,7 @@ from ada_lightning.rewards.trl_function import TrlFunctionReward
 from ada_lightning.rewards.verdict_cache import VerdictCache
 from ada_lightning.rewards.verl_function import VerlFunctionReward
 from ada_lightning.rewards.weighted import WeightedReward
+from ada_lightning.rewards.worker import to_grade
 
 CONF = str(Path(__file__).resolve().parents[3] / "conf")
 FUNCTIONS = "tests.unit.rewards.user_functions"
@@ -135,11 +136,11 @@ def test_dapos_figures(num_tokens, penalty):
 
 def test_equal_texts_of_other_lengths_are_other_responses_to_the_cache():
     cache = VerdictCache(overlong(), size=10)
-    cache.put(cache.key(PROMPT, Completion("12", num_tokens=100)), Grade(1.0))
+    cache.put(cache.key(PROMPT, Completion("12", num_tokens=100)), Verdict(1.0))
     assert cache.get(cache.key(PROMPT, Completion("12", num_tokens=20000))) is None
     assert cache.get(cache.key(PROMPT, Completion("12", num_tokens=200))) is not None  # neither costs anything
     within = VerdictCache(WeightedReward({"all": {"reward": overlong(), "weight": 1.0}}), size=10)
-    within.put(within.key(PROMPT, Completion("12", num_tokens=100)), Grade(1.0))
+    within.put(within.key(PROMPT, Completion("12", num_tokens=100)), Verdict(1.0))
     assert within.get(within.key(PROMPT, Completion("12", num_tokens=20000))) is None
     assert within.get(within.key(PROMPT, Completion("12", num_tokens=200))) is not None
     of_texts = overlong(ANYTHING, max_tokens=10)
@@ -179,3 +180,11 @@ def test_a_sum_needs_an_advantage_that_knows_more_than_right_and_wrong():
     check_config(
         composed("reward=weighted", "advantage=weighted_leave_one_out", "selection=stratified", "sampler=spread")
     )
+
+
+def test_a_verdict_that_says_that_grading_failed_is_none_of_a_reward():
+    """Left in silence it would be taken for a reward that was given; a reward that cannot grade raises."""
+    wrong = Verdict(1.0, failure="judge is down")
+    assert to_grade(wrong) == Verdict(0.0, failure="invalid_reward")
+    with pytest.raises(ValueError, match="raises where it cannot grade"):
+        weighted(judge=(lambda prompt, completion: wrong, 1.0))(PROMPT, Completion("12"))

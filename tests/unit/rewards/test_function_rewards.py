@@ -7,7 +7,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from ada_lightning.config.check import ConfigError, check_config
-from ada_lightning.core.records import Completion, Grade, Prompt, Verdict
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.failures import NotApplicableError
 from ada_lightning.rewards.function import FunctionReward
 from ada_lightning.rewards.pool import RewardPool
@@ -82,7 +82,7 @@ def test_the_function_is_imported_where_it_runs():
     pool = RewardPool(made)
     try:
         pool.submit("a", PROMPT, Completion("good"))
-        assert pool.wait(120) == [("a", Grade(1.0))]
+        assert pool.wait(120) == [("a", Verdict(1.0))]
     finally:
         pool.close()
 

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from ada_lightning.core.records import Grade
+from ada_lightning.core.records import Verdict
 from ada_lightning.rewards.pool import RewardPool
 from tests.processes import assert_gone, is_gone
 from tests.unit.rewards.naughty_rewards import Leaking, Obedient
@@ -28,7 +28,7 @@ def pool(tmp_path_factory):
 
 
 def assert_nobody_survives(pool, tmp_path, end, failure):
-    assert grade_all(pool, [f"spawn:{tmp_path / 'pid'}:{end}", "1"]) == [Grade(0.0, failure), Grade(1.0)]
+    assert grade_all(pool, [f"spawn:{tmp_path / 'pid'}:{end}", "1"]) == [Verdict(0.0, failure=failure), Verdict(1.0)]
     child, worker = map(int, (tmp_path / "pid").read_text().split())
     assert_gone(worker)
     assert_gone(child)
@@ -46,7 +46,7 @@ def test_what_a_worker_started_that_runs_out_of_time_does_not_survive_it(tmp_pat
 
 def test_what_a_worker_started_lives_on_between_responses_and_ends_with_the_pool(tmp_path):
     with closing(RewardPool(Obedient())) as pool:
-        assert grade_all(pool, [f"spawn:{tmp_path / 'pid'}:true", "1"]) == [Grade(1.0)] * 2
+        assert grade_all(pool, [f"spawn:{tmp_path / 'pid'}:true", "1"]) == [Verdict(1.0)] * 2
         child, _ = map(int, (tmp_path / "pid").read_text().split())
         assert not is_gone(child)
     assert_gone(child)
@@ -67,17 +67,17 @@ def test_a_killed_trainer_takes_a_busy_worker_and_its_children_along(tmp_path):
 def test_a_fork_that_comes_back_does_not_become_a_second_worker(pool, tmp_path):
     texts = [f"fork:{tmp_path / 'log'}", *["pid"] * 20]
     grades = grade_all(pool, texts)
-    assert grades[0] == Grade(1.0)
+    assert grades[0] == Verdict(1.0)
     assert (tmp_path / "log").read_text() == "child\n"
     assert len({grade.reward for grade in grades[1:]}) == 1
 
 
 def test_a_reward_that_waits_for_all_its_children_meets_only_its_own(pool):
-    assert grade_all(pool, ["wait_for_children"]) == [Grade(1.0)]
+    assert grade_all(pool, ["wait_for_children"]) == [Verdict(1.0)]
 
 
 def test_a_worker_leads_a_session_of_its_own(pool):
-    assert grade_all(pool, ["session"]) == [Grade(1.0)]
+    assert grade_all(pool, ["session"]) == [Verdict(1.0)]
 
 
 def test_a_forgotten_alarm_does_not_strike_the_next_response(pool):
@@ -89,9 +89,9 @@ def test_a_forgotten_alarm_does_not_strike_the_next_response(pool):
 @pytest.mark.parametrize("greed", ["hoard", "allocate:600"])
 def test_memory_is_limited_and_a_new_worker_goes_on(pool, greed):
     failed, small = grade_all(pool, [greed, "allocate:200"])
-    assert failed == Grade(0.0, "memory")
+    assert failed == Verdict(0.0, failure="memory")
     assert failed.detail == "the response needs more than reward.memory_limit_gb"
-    assert small == Grade(1.0)
+    assert small == Verdict(1.0)
 
 
 def test_what_earlier_responses_left_behind_fails_no_other_one():
@@ -101,7 +101,7 @@ def test_what_earlier_responses_left_behind_fails_no_other_one():
 
 def test_without_a_limit_the_same_response_is_graded():
     with closing(RewardPool(Obedient())) as pool:
-        assert grade_all(pool, ["allocate:600"]) == [Grade(1.0)]
+        assert grade_all(pool, ["allocate:600"]) == [Verdict(1.0)]
 
 
 def test_a_limit_that_the_reward_does_not_fit_in_is_named_at_start():
@@ -112,7 +112,7 @@ def test_a_limit_that_the_reward_does_not_fit_in_is_named_at_start():
 
 def test_what_a_reward_prints_goes_to_the_file(pool):
     before = pool.output_file.read_text()
-    assert grade_all(pool, ["flood:1000", "1"]) == [Grade(1.0), Grade(1.0)]
+    assert grade_all(pool, ["flood:1000", "1"]) == [Verdict(1.0), Verdict(1.0)]
     assert pool.output_file.read_text().removeprefix(before) == 2 * ("x" * 1000 + "\n")
 
 

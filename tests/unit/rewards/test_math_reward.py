@@ -19,7 +19,7 @@ from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import AnswerLine, FirstOf, LastBoxed, LastNumber, WholeResponse
 from ada_lightning.rewards.latex import compare, symbolic
-from ada_lightning.rewards.latex.cpu_budget import CpuBudget, CpuBudgetError
+from ada_lightning.rewards.latex.cost import CpuBudget, CpuBudgetError
 from ada_lightning.rewards.latex.grammar import read
 from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.numeric import NumericReward

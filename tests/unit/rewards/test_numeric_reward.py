@@ -1,15 +1,12 @@
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
+from ada_lightning.methods.catalog import entries
 from ada_lightning.rewards.extraction import LastBoxed, WholeResponse
 from ada_lightning.rewards.numeric import NumericReward, parse_quantity
-
-CONF = Path(__file__).parents[3] / "conf"
 
 
 def grade(gold, text, **tolerances):
@@ -134,7 +131,7 @@ def test_per_cent_are_hundredths():
     ],
 )
 def test_the_extraction_of_its_configuration_keeps_what_belongs_to_the_value(gold, text, reward):
-    node = OmegaConf.load(CONF / "reward" / "numeric.yaml").reward
+    node = entries()["reward/numeric"].node["reward"]
     assert instantiate(node)(Prompt("id", (), {"answer": gold}), Completion(text)).reward == reward
 
 

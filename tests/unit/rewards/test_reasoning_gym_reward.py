@@ -9,7 +9,7 @@ import pytest
 import reasoning_gym
 from reasoning_gym.factory import DATASETS
 
-from ada_lightning.core.records import Completion, Grade, Prompt, Verdict
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.data.reasoning_gym import ReasoningGymSource
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastNumber, WholeResponse
@@ -160,4 +160,4 @@ def test_workers_grade_with_the_verifier():
             grades.update(pool.wait(60))
     finally:
         pool.close()
-    assert grades == {"right": Grade(1.0, answer=ANSWER), "wrong": Grade(0.0)}
+    assert grades == {"right": Verdict(1.0, answer=ANSWER), "wrong": Verdict(0.0)}

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from ada_lightning.core.records import Completion, Grade, Prompt
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.pool import RewardPool
 from tests.unit.rewards.naughty_rewards import Obedient, OnSecondTry, SlowToImport, Unloadable
 
@@ -75,37 +75,37 @@ def worker_pid(pool):
 
 
 def test_responses_come_back_with_their_own_rewards(pool):
-    assert grade_all(pool, ["0.25", "1", "-3"]) == [Grade(0.25), Grade(1.0), Grade(-3.0)]
+    assert grade_all(pool, ["0.25", "1", "-3"]) == [Verdict(0.25), Verdict(1.0), Verdict(-3.0)]
     pool.submit("a", Prompt("id", (), {"bonus": 10}), Completion("1"))
-    assert pool.wait(60) == [("a", Grade(11.0))]
+    assert pool.wait(60) == [("a", Verdict(11.0))]
 
 
 @pytest.mark.parametrize(
     ("text", "grade"),
     [
-        ("true", Grade(1.0)),
-        ("flood:300000", Grade(1.0)),
-        *((text, Grade(0.0, "invalid_reward")) for text in ("nan", "inf", "none", "text", "nested")),
-        ("raise:oops", Grade(0.0, "ZeroDivisionError")),
-        ("leave", Grade(0.0, "SystemExit")),
-        ("unsendable", Grade(0.0, "UnsendableError")),  # an exception that cannot travel
-        ("failed_in_handler", Grade(0.0, "ValueError")),  # although a file was missing before
-        ("spin", Grade(0.0, "timeout")),
-        ("exit:0", Grade(0.0, "timeout")),  # leaves in peace in the middle of a grade
-        *((death, Grade(0.0, "crash")) for death in ("exit:3", "kill", "segfault")),
-        ("refused", Grade(None, "ConnectionRefusedError")),  # not the response's doing: no evidence
-        ("refused_to_client", Grade(None, "ClientError")),
-        ("not_applicable", Grade(None, "NotApplicableError")),
+        ("true", Verdict(1.0)),
+        ("flood:300000", Verdict(1.0)),
+        *((text, Verdict(0.0, failure="invalid_reward")) for text in ("nan", "inf", "none", "text", "nested")),
+        ("raise:oops", Verdict(0.0, failure="ZeroDivisionError")),
+        ("leave", Verdict(0.0, failure="SystemExit")),
+        ("unsendable", Verdict(0.0, failure="UnsendableError")),  # an exception that cannot travel
+        ("failed_in_handler", Verdict(0.0, failure="ValueError")),  # although a file was missing before
+        ("spin", Verdict(0.0, failure="timeout")),
+        ("exit:0", Verdict(0.0, failure="timeout")),  # leaves in peace in the middle of a grade
+        *((death, Verdict(0.0, failure="crash")) for death in ("exit:3", "kill", "segfault")),
+        ("refused", Verdict(None, failure="ConnectionRefusedError")),  # not the response's doing: no evidence
+        ("refused_to_client", Verdict(None, failure="ClientError")),
+        ("not_applicable", Verdict(None, failure="NotApplicableError")),
     ],
 )
 def test_whatever_a_response_does_costs_that_response_only(pool, text, grade):
-    assert grade_all(pool, ["1", text, "0"]) == [Grade(1.0), grade, Grade(0.0)]
+    assert grade_all(pool, ["1", text, "0"]) == [Verdict(1.0), grade, Verdict(0.0)]
 
 
 @pytest.mark.parametrize("chance", ["kill", "hang:1000", "refused", "refused_to_client"])
 def test_what_succeeds_when_it_is_tried_once_more_is_graded(tmp_path, chance):
     with closing(RewardPool(OnSecondTry(str(tmp_path)), time_limit_s=1.0)) as pool:
-        assert grade_all(pool, [f"{chance}#7", "true#8"]) == [Grade(7.0), Grade(1.0)]
+        assert grade_all(pool, [f"{chance}#7", "true#8"]) == [Verdict(7.0), Verdict(1.0)]
 
 
 def test_a_failure_comes_with_what_a_person_wants_to_read(pool):
@@ -117,7 +117,7 @@ def test_a_failure_comes_with_what_a_person_wants_to_read(pool):
 
 def test_an_import_does_not_count_against_the_first_response_of_a_worker():
     with closing(RewardPool(SlowToImport(), time_limit_s=1.0)) as pool:
-        assert grade_all(pool, ["?"]) == [Grade(1.0)]
+        assert grade_all(pool, ["?"]) == [Verdict(1.0)]
 
 
 def test_two_workers_survive_a_crash_and_a_hang_at_once():
@@ -129,7 +129,7 @@ def test_two_workers_survive_a_crash_and_a_hang_at_once():
 def test_an_idle_worker_that_dies_is_replaced_and_the_broken_pool_rebuilt(pool):
     os.kill(worker_pid(pool), signal.SIGKILL)
     time.sleep(0.5)  # the pool finds out by itself, and breaks: it cannot say which response did it
-    assert grade_all(pool, ["1", "0"]) == [Grade(1.0), Grade(0.0)]
+    assert grade_all(pool, ["1", "0"]) == [Verdict(1.0), Verdict(0.0)]
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_responses_whose_pool_breaks_twice_are_left_out(pool):
     pool.submit("a", PROMPT, Completion("hang:0.3"))
     for _ in range(2):
         pool._rebuild()
-    assert pool.wait(60) == [("a", Grade(None, "pool_broken"))]
-    assert grade_all(pool, ["1"]) == [Grade(1.0)]
+    assert pool.wait(60) == [("a", Verdict(None, failure="pool_broken"))]
+    assert grade_all(pool, ["1"]) == [Verdict(1.0)]
 
 
 def test_workers_ignore_interrupts_sent_to_the_whole_process_group():
@@ -182,7 +182,7 @@ def test_workers_ignore_interrupts_sent_to_the_whole_process_group():
 def test_workers_hold_no_torch_even_when_the_trainer_does():
     pytest.importorskip("torch")
     with closing(RewardPool(Obedient())) as pool:
-        assert grade_all(pool, ["has_torch"]) == [Grade(0.0)]
+        assert grade_all(pool, ["has_torch"]) == [Verdict(0.0)]
 
 
 def test_polling_returns_at_once_with_nothing_finished(pool):
@@ -208,7 +208,7 @@ def test_discarded_tickets_never_come_back_and_can_be_used_again(pool):
         pool.submit(ticket, PROMPT, Completion("hang:0.2"))
     pool.discard_pending()
     assert pool.num_pending == 0
-    assert grade_all(pool, ["1"] * 5) == [Grade(1.0)] * 5
+    assert grade_all(pool, ["1"] * 5) == [Verdict(1.0)] * 5
 
 
 def test_closing_twice_with_work_in_every_pipe_ends_the_workers():
@@ -227,7 +227,7 @@ def test_a_closed_pool_starts_again_when_used():
     with closing(RewardPool(Obedient())) as pool:
         pool.start()
         pool.close()
-        assert grade_all(pool, ["1"]) == [Grade(1.0)]
+        assert grade_all(pool, ["1"]) == [Verdict(1.0)]
 
 
 def test_a_reward_that_cannot_be_loaded_fails_at_start():

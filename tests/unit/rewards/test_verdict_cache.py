@@ -2,10 +2,10 @@ from contextlib import closing
 
 import pytest
 
-from ada_lightning.core.records import Completion, Grade, Prompt
+from ada_lightning.core.records import Completion, Prompt, Verdict
+from ada_lightning.rewards.hints import ungradable_prompts
 from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.rewards.verdict_cache import VerdictCache
 from tests.unit.rewards.naughty_rewards import ByFirstLetter, Counting, Detailed, Obedient
 
@@ -18,8 +18,8 @@ def cached(cache, prompt, completion):
 
 def test_equal_text_and_end_of_an_equal_prompt_have_one_grade():
     cache = VerdictCache(Counting(), size=10)
-    cache.put(cache.key(P, Completion("12")), Grade(0.5, answer="12", components={"a": 1.0}))
-    assert cached(cache, Prompt("p", ()), Completion("12")) == Grade(0.5, answer="12", components={"a": 1.0})
+    cache.put(cache.key(P, Completion("12")), Verdict(0.5, answer="12", components={"a": 1.0}))
+    assert cached(cache, Prompt("p", ()), Completion("12")) == Verdict(0.5, answer="12", components={"a": 1.0})
     assert cached(cache, P, Completion("12")).is_cached
     for prompt, completion in [(Q, Completion("12")), (P, Completion("12", "length")), (P, Completion("12 "))]:
         assert cached(cache, prompt, completion) is None
@@ -28,30 +28,30 @@ def test_equal_text_and_end_of_an_equal_prompt_have_one_grade():
 def test_a_prompt_of_two_tasks_has_two_grades():
     """An evaluation may ask one question under two names, and reward=by_task grades them differently."""
     cache = VerdictCache(Counting(), size=10)
-    cache.put(cache.key(Prompt("p", (), task="exact"), Completion("12")), Grade(1.0))
+    cache.put(cache.key(Prompt("p", (), task="exact"), Completion("12")), Verdict(1.0))
     assert cached(cache, Prompt("p", (), task="strict"), Completion("12")) is None
 
 
 def test_failed_grades_are_not_remembered():
     cache = VerdictCache(Counting(), size=10)
     for reward in (None, 0.0):
-        cache.put(cache.key(P, Completion("12")), Grade(reward, "timeout"))
+        cache.put(cache.key(P, Completion("12")), Verdict(reward, failure="timeout"))
         assert cached(cache, P, Completion("12")) is None
 
 
 def test_the_least_recently_used_goes_first():
     cache = VerdictCache(Counting(), size=2)
     for text in ("a", "b"):
-        cache.put(cache.key(P, Completion(text)), Grade(1.0))
+        cache.put(cache.key(P, Completion(text)), Verdict(1.0))
     cached(cache, P, Completion("a"))
-    cache.put(cache.key(P, Completion("c")), Grade(1.0))
+    cache.put(cache.key(P, Completion("c")), Verdict(1.0))
     assert [cached(cache, P, Completion(text)) is not None for text in "abc"] == [True, False, True]
 
 
 def test_a_reward_may_say_what_it_judges_and_no_answer_differs_from_the_answer_none():
     cache = VerdictCache(ByFirstLetter(), size=10)
-    cache.put(cache.key(P, Completion("ab")), Grade(1.0))
-    assert cached(cache, P, Completion("ac", "length")) == Grade(1.0)
+    cache.put(cache.key(P, Completion("ab")), Verdict(1.0))
+    assert cached(cache, P, Completion("ac", "length")) == Verdict(1.0)
     assert cached(cache, P, Completion("bb")) is None
     assert cache.key(P, Completion("")) is None  # its key raises: the worker will say what is wrong
     boxed = VerdictCache(MathReward(), size=10)
@@ -83,7 +83,7 @@ def test_the_pool_grades_an_equal_response_once_and_a_failed_one_anew(shared_poo
     assert again == first
     other = wait_for(shared_pool, "c", Q, "x")
     assert (other.is_cached, other.reward) == (False, first.reward + 1)
-    assert [wait_for(shared_pool, ticket, P, "fail") for ticket in "de"] == [Grade(0.0, "LookupError")] * 2
+    assert [wait_for(shared_pool, ticket, P, "fail") for ticket in "de"] == [Verdict(0.0, failure="LookupError")] * 2
     assert wait_for(shared_pool, "f", P, "y").reward == first.reward + 4  # both of them reached the reward
 
 
@@ -101,7 +101,10 @@ def test_a_remembered_grade_waits_for_its_caller_as_others_do(shared_pool):
 def test_all_that_a_verdict_says_comes_back():
     with closing(RewardPool(Detailed(), cache_size=0)) as pool:
         grades = [wait_for(pool, "a", P, "2.5"), wait_for(pool, "b", P, "nan")]
-    assert grades == [Grade(0.5, "", "stop", {"a": 1.0, "b": 2.5}), Grade(0.0, "invalid_reward")]
+    assert grades == [
+        Verdict(0.5, failure="", answer="stop", components={"a": 1.0, "b": 2.5}),
+        Verdict(0.0, failure="invalid_reward"),
+    ]
 
 
 def prompts_with(*checks):

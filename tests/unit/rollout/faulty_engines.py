@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ada_lightning.core.protocols import VersionedEngine
-from ada_lightning.core.records import Generation
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.core.records import Outcome
+from research.scripted import ScriptedEngine
 
 POLLS_OF_A_RESPONSE = 3
 
@@ -72,7 +72,7 @@ class TellingEngine(CoinEngine):
             sum(tensor.element_size() for tensor in self.weights.values()),
         )
         total = float(sum(tensor.double().sum() for tensor in self.weights.values()))
-        self._running[request_id] = (0, Generation(request_id, facts, (total,) * len(facts), False))
+        self._running[request_id] = (0, Outcome("", facts, (total,) * len(facts), False, request_id=request_id))
 
 
 class SideBySideEngine(CoinEngine, VersionedEngine):
@@ -206,7 +206,10 @@ class TransferEngine(CoinEngine):
         self.calls.append((method, argument))
 
     def submit(self, request_id, prompt_ids, settings, seed):
-        self._running[request_id] = (0, Generation(request_id, tuple(self.calls), (0.0,) * len(self.calls), False))
+        self._running[request_id] = (
+            0,
+            Outcome("", tuple(self.calls), (0.0,) * len(self.calls), False, request_id=request_id),
+        )
 
 
 @dataclass(frozen=True)

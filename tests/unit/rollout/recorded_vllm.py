@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ada_lightning.rollout.engines.vllm_adapters import LoadedAdapters
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+from ada_lightning.rollout.engines.vllm_weights import LoadedAdapters
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload
 
 

@@ -6,13 +6,13 @@ import sys
 import pytest
 
 from ada_lightning.core.budget import StepBudget
-from ada_lightning.core.records import Grade, Prompt
+from ada_lightning.core.records import Outcome, Prompt, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, StepSettings
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.stopping import CappedRule
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from research.scripted import ScriptedEngine
 from tests.builders import collect
 
 
@@ -141,7 +141,7 @@ def steps_per_response(num_prompts, budget_per_prompt):
             for request in step.ask():
                 num_responses += 1
                 is_right = (request.sample_index * 7 + request.slot) % 9 == 0
-                step.tell(request, Outcome("x", (1, 2), (0.0, 0.0), False, Grade(float(is_right))))
+                step.tell(request, Outcome("x", (1, 2), (0.0, 0.0), False, Verdict(float(is_right))))
     finally:
         sys.settrace(before)
     assert num_responses > 4 * num_prompts

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.core.records import Completion, Grade, SamplingSettings
+from ada_lightning.core.records import Completion, SamplingSettings, Verdict
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
@@ -13,9 +13,9 @@ from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.probe import Probe
 from ada_lightning.run.phase_clock import PhaseClock
+from research.scripted import ScriptedEngine
 from tests import builders
 from tests.builders import InstantGrader, make_prompt
 
@@ -98,7 +98,7 @@ def test_a_prompt_without_room_is_skipped_counted_and_warned_about():
 )
 def test_failed_grades_are_drawn_anew_unless_they_are_zeros(reward, grader_failure, is_excluded):
     """Of the response's own making (0.0) they are; others where the run says so."""
-    grader = InstantGrader(lambda text: Grade(reward, "ZeroDivisionError") if text == "1" else Grade(0.0))
+    grader = InstantGrader(lambda text: Verdict(reward, failure="ZeroDivisionError") if text == "1" else Verdict(0.0))
     groups, stats = collect([1], grader=grader, grader_failure=grader_failure)
     pool = groups[0].pool
     assert (pool.num_sampled, pool.num_positive) == (32, 0)
@@ -108,7 +108,7 @@ def test_failed_grades_are_drawn_anew_unless_they_are_zeros(reward, grader_failu
 
 
 def test_a_grader_that_always_fails_ends():
-    groups, _ = collect([1], grader=InstantGrader(lambda text: Grade(None, "OSError")))
+    groups, _ = collect([1], grader=InstantGrader(lambda text: Verdict(None, failure="OSError")))
     assert (groups[0].pool.num_drawn, groups[0].pool.num_sampled) == (64, 0)
 
 
@@ -198,7 +198,7 @@ def test_a_grader_hears_how_a_response_ended_and_what_it_tells_stays_with_the_re
             heard.add(completion)
             super().submit(ticket, prompt, completion)
 
-    grader = NotingGrader(lambda text: Grade(float(text), answer=text, components={"half": 0.5}, is_cached=True))
+    grader = NotingGrader(lambda text: Verdict(float(text), answer=text, components={"half": 0.5}, is_cached=True))
     engine = CutEngine(pass_rates={1: 0.5})
     (group,), stats = collect([1], engine, grader=grader, sampler=UniformSampler(group_size=8))
     assert heard == {Completion("1", "length", 1), Completion("0", "stop", 1)}

@@ -1,6 +1,6 @@
 import pytest
 
-from ada_lightning.core.result import RolloutResult, RolloutStats
+from ada_lightning.core.step_records import RolloutResult, RolloutStats
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
 from tests.builders import make_group
 

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from ada_lightning.core.records import Completion, Grade
+from ada_lightning.core.records import Completion, Verdict
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.grader import StepwiseGrader
+from research.scripted import ScriptedEngine
 from tests.builders import InstantGrader, collect, make_prompt
 
 
@@ -74,8 +74,8 @@ def test_a_verdict_comes_at_its_step_and_not_before():
     submit(grader, "a")
     assert grader.poll() == []
     submit(grader, "b")
-    assert grader.poll() == [("a", Grade(1.0))]
-    assert grader.poll() == [("b", Grade(1.0))]
+    assert grader.poll() == [("a", Verdict(1.0))]
+    assert grader.poll() == [("b", Verdict(1.0))]
 
 
 def test_an_idle_engine_is_given_what_is_due_next_at_once():
@@ -93,7 +93,7 @@ def test_what_is_left_of_another_collection_is_ignored():
     submit(inner, "old")
     grader = StepwiseGrader(inner, delay=0)
     submit(grader, "new")
-    assert grader.poll() == [("new", Grade(1.0))]
+    assert grader.poll() == [("new", Verdict(1.0))]
 
 
 def test_waiting_can_be_interrupted():

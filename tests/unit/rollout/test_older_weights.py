@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.core.records import Generation, SamplingSettings
-from ada_lightning.rollout.canary import Canary
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.weight_ring import WeightRing
+from ada_lightning.core.records import Outcome, SamplingSettings
+from ada_lightning.rollout.async_rollouts import WeightRing
+from ada_lightning.rollout.probe import Canary
+from research.scripted import ScriptedEngine
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", ""])
@@ -43,7 +43,10 @@ class Bigram(ScriptedEngine):
         assert settings.max_new_tokens == 1
         token = (prompt_ids[-1] + seed) % len(self.logprobs_VV)
         logprob = float(self.logprobs_VV[prompt_ids[-1], token])
-        self._running[request_id] = self._clock + 1, Generation(request_id, (token,), (logprob,), is_truncated=True)
+        self._running[request_id] = (
+            self._clock + 1,
+            Outcome("", (token,), (logprob,), is_truncated=True, request_id=request_id),
+        )
 
 
 def test_the_canary_compares_each_drawn_token_with_what_the_trainer_said_of_it():

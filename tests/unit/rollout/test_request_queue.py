@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from ada_lightning.rollout.engines.engine_loop import Submit
+from ada_lightning.rollout.engines.engine_loop import Call
 from ada_lightning.rollout.engines.request_queue import RequestQueue
 from tests.builders import SETTINGS
 
@@ -15,10 +15,10 @@ def test_requests_that_were_lost_are_handed_out_again_in_the_order_of_their_laun
     names = [f"1.0/{slot}/0" for slot in range(13)]
 
     def take(number):
-        return [queue.take([seat], {0: [(0, 99)]})[1].request_id for _ in range(number)]
+        return [queue.take([seat], {0: [(0, 99)]})[1].arguments[0] for _ in range(number)]
 
     for name in names:
-        queue.add(Submit(name, (1,), SETTINGS, 0), 0)
+        queue.add(Call(0, "submit", (name, (1,), SETTINGS, 0)), 0)
     assert take(12) == names[:12]
     queue.remove([names[4]])
     assert queue.put_back(set(names[:12])) == 11

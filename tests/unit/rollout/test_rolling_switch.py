@@ -10,7 +10,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ada_lightning.rollout.engines.rolling_switch import Load, assignment, shares
+from ada_lightning.rollout.engines.request_queue import Load, assignment, shares
 
 
 @given(st.dictionaries(st.integers(0, 9), st.integers(0, 300), min_size=1, max_size=4), st.integers(1, 16))

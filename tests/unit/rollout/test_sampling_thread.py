@@ -15,12 +15,12 @@ from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.driver import Driver
+from ada_lightning.rollout.engine_supervisor import EngineSupervisor
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import TrainerProcess
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.sampling_thread import SamplingThread, StoppedSamplingError
 from ada_lightning.run.phase_clock import PhaseClock
+from research.scripted import ScriptedEngine
 from tests.builders import InstantGrader, make_prompt
 
 SETTINGS = StepSettings(seed=0)
@@ -94,7 +94,7 @@ def sampling(tmp_path, request):
     """A thread, and its engine."""
     engine, max_restarts = getattr(request, "param", (Engine, 0))
     engine = engine()
-    kept = KeptEngine(
+    kept = EngineSupervisor(
         lambda **_: engine, TrainerProcess(), max_restarts=max_restarts, stall_limit_s=60, start_limit_s=60
     )
     kept.open(tmp_path / "engine.log")

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from scipy.stats import chi2
 
-from ada_lightning.core.records import Belief, Grade
+from ada_lightning.core.records import Belief, Verdict
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.stopping.paths import end_probability, ends
 from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior, PositiveSampler, UniformSampler
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from research.scripted import ScriptedEngine, ScriptedGrader
 from tests.builders import collect
 
 PASS_RATES = {1: 0.02, 2: 0.2, 3: 0.6, 4: 0.97}
@@ -213,7 +213,7 @@ class SlowGrader(ScriptedGrader):
 
     def submit(self, ticket, prompt, completion):
         assert ticket not in self.pending, "pending already"
-        grade = Grade(None, "crash") if ticket[2] == 2 else Grade(float(completion.text == "1"))
+        grade = Verdict(None, failure="crash") if ticket[2] == 2 else Verdict(float(completion.text == "1"))
         self.pending[ticket] = (self.num_polls + (30 if ticket[2] >= 4 else 1), grade)
 
     def poll(self):

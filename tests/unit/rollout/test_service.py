@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from ada_lightning.core.records import Grade
+from ada_lightning.core.records import Verdict
 from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout import fixed_weights
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.run.phase_clock import PhaseClock
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
+from research.scripted import ScriptedEngine
 from tests.builders import SETTINGS, InstantGrader, make_prompt
 
 
@@ -193,7 +193,7 @@ def test_settings_out_of_range_are_rejected(options, message):
         open_service(**options)
 
 
-FAILED = Grade(0.0, "KeyError", detail="grade.py, line 3: KeyError: 'gold'")
+FAILED = Verdict(0.0, failure="KeyError", detail="grade.py, line 3: KeyError: 'gold'")
 
 
 @pytest.mark.filterwarnings("ignore:.*could not be graded")
@@ -205,7 +205,7 @@ def test_a_reward_that_fails_on_every_response_stops_the_run_and_is_named():
 
 
 def test_a_reward_that_fails_later_is_warned_of_and_does_not_end_the_run():
-    service = open_service(grades=[Grade(0.0), FAILED, FAILED, FAILED])
+    service = open_service(grades=[Verdict(0.0), FAILED, FAILED, FAILED])
     with pytest.warns(RuntimeWarning, match="1 of 2 responses could not be graded: {'KeyError': 1}; 0 of them are"):
         assert rollout(service, 0).stats.num_failed == 1
     with pytest.warns(RuntimeWarning, match="2 of 2 responses could not be graded"):
@@ -215,7 +215,7 @@ def test_a_reward_that_fails_later_is_warned_of_and_does_not_end_the_run():
 @pytest.mark.parametrize(("truncated", "stops"), [("zero", True), ("grade", False)])
 @pytest.mark.filterwarnings("ignore:.*could not be graded")
 def test_responses_that_nobody_graded_do_not_speak_for_a_reward(truncated, stops):
-    grades = [Grade(0.0), FAILED] if truncated == "grade" else [FAILED] * 2
+    grades = [Verdict(0.0), FAILED] if truncated == "grade" else [FAILED] * 2
     service = open_service(Engines(cut="0"), grades=grades, truncated=truncated)
     with pytest.raises(RunStoppedError) if stops else nullcontext():
         assert rollout(service).stats.num_truncated == 1
@@ -229,7 +229,7 @@ def test_nothing_is_handed_over_of_a_list_that_a_reward_cannot_grade():
 
 
 def test_what_waited_for_the_first_grade_is_handed_over_with_it():
-    drawn = draw(open_service(grades=[FAILED, FAILED, FAILED, Grade(1.0)]))
+    drawn = draw(open_service(grades=[FAILED, FAILED, FAILED, Verdict(1.0)]))
     assert sorted(prompt.position for prompt in drawn) == [0, 1]
 
 
@@ -241,10 +241,10 @@ def test_a_long_list_is_given_up_before_its_end():
 
 
 def test_equal_rewards_of_the_first_rollout_are_said_once(capsys):
-    service = open_service(grades=lambda text: Grade(0.0))
+    service = open_service(grades=lambda text: Verdict(0.0))
     rollout(service, 0, group_size=16)
     assert "warning: all 16 rewards of step 0 are 0, so there is nothing to learn from." in capsys.readouterr().out
     rollout(service, 1, step=1, group_size=16)
     assert "warning" not in capsys.readouterr().out
-    rollout(open_service(grades=[Grade(0.0)] * 15 + [Grade(1.0)]), group_size=16)
+    rollout(open_service(grades=[Verdict(0.0)] * 15 + [Verdict(1.0)]), group_size=16)
     assert "warning" not in capsys.readouterr().out

@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from ada_lightning.rollout.engines.shared_weights import SharedWeights
+from ada_lightning.rollout.engines.published_weights import SharedWeights
 
 SIZE = 4 * 8000
 

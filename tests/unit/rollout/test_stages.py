@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.core.protocols import PoolEnd, Trait
-from ada_lightning.core.records import Grade
+from ada_lightning.core.records import Verdict
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.stopping import PilotRule
-from ada_lightning.methods.sampling import PilotSampler, SpeedSampler, UniformSampler
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.methods.published.speed import SpeedSampler
+from ada_lightning.methods.sampling import PilotSampler, UniformSampler
+from research.scripted import ScriptedEngine
 from tests import builders
 from tests.builders import InstantGrader
 
@@ -76,7 +77,7 @@ def test_a_stage_begins_when_every_prompt_has_finished_the_last_one(schedule):
 
 def test_a_pool_whose_grades_fail_ends_by_the_rule_cut_off_where_it_is():
     """Of the prompt that is always right nothing can be graded; of one that is right half the time, the wrong ones."""
-    failing = InstantGrader(lambda text: Grade(None, "OSError") if text == "1" else Grade(0.0))
+    failing = InstantGrader(lambda text: Verdict(None, failure="OSError") if text == "1" else Verdict(0.0))
     sampler = SpeedSampler(num_screen=4, num_continue=2, group_size=6)
     hopeless, _, right = collect(sampler, Continuous(), grader=failing)
     assert hopeless.rule == sampler.rule
@@ -89,7 +90,7 @@ def test_a_pool_cut_off_where_another_pilot_would_have_ended_is_known_as_cut_off
     """Nothing right in the pilot asks for six; after one right of four no grade comes any more."""
     verdicts = iter([0.0, 0.0, 1.0, 0.0])
     grader = InstantGrader(
-        lambda text: Grade(None, "OSError") if (reward := next(verdicts, None)) is None else Grade(reward)
+        lambda text: Verdict(None, failure="OSError") if (reward := next(verdicts, None)) is None else Verdict(reward)
     )
     sampler = SixAfterNone(group_size=6)
     (pool,) = collect(sampler, Continuous(), {1: 0.5}, grader, slowest=1)

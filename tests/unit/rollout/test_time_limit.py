@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.engines.time_limit import TimeLimit
-from ada_lightning.run.exit_codes import STALLED
+from ada_lightning.run.stopping import STALLED
+from research.scripted import ScriptedEngine
 
 ROOT = Path(__file__).parents[3]
 LIMITED = """
 import ctypes, sys, time
 from pathlib import Path
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from research.scripted import ScriptedEngine
 from ada_lightning.rollout.engines.time_limit import TimeLimit
 
 class Engine(ScriptedEngine):

@@ -9,12 +9,15 @@ import pytest
 
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.records import Belief
-from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.core.top_up import TopUp, refill_figures
-from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
-from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
-from ada_lightning.methods.selection import AllSelection, LargestAdvantageBatchSelection, ResolvedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection
+from ada_lightning.methods.published.greso import AdaptiveDynamicSampling
+from ada_lightning.methods.published.pilot_commit import PilotCommitSampler, ResolvedSelection
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.refill import DynamicSampling
+from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.training.losses import (
     ConstantReduction,
     PromptMeanReduction,
@@ -22,6 +25,7 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
 )
 from ada_lightning.training.packing import pack_groups
+from research.scripted import ScriptedEngine
 from tests import builders
 from tests.builders import make_group, make_prompt
 

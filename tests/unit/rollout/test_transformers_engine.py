@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from ada_lightning.core.records import SamplingSettings
-from ada_lightning.rollout.engines.drawing import draw
-from ada_lightning.rollout.engines.transformers_decoder import Decoder, attend
+from ada_lightning.rollout.engines.transformers_decoder import Decoder, attend, draw
 from ada_lightning.rollout.engines.transformers_engine import TransformersEngine, check_layers
 from tests.integration.test_vllm_engine import PROMPTS, generate, largest_gap, load, logprobs, move, named
 

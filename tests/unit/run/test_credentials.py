@@ -126,7 +126,7 @@ def test_a_reward_process_does_not_inherit_it(tmp_path):
     code = (
         "import os, sys\n"
         f"for name in {VARIABLES!r}: os.environ[name] = 's3cret'\n"
-        "from ada_lightning.rewards.isolation import Isolation, isolate\n"
+        "from ada_lightning.rewards.worker import Isolation, isolate\n"
         "isolate(Isolation(os.getppid(), None, sys.argv[1]))\n"
         "print([value for value in os.environ.values() if value == 's3cret'], 'omegaconf' in sys.modules)\n"
     )

@@ -7,7 +7,7 @@ import sys
 # In a process of its own: what the allocator was told stays told, and other tests' memory is not measured.
 PROGRAM = """
 import os
-from ada_lightning.run.malloc import give_back_freed_memory, keep_freed_memory
+from ada_lightning.run.machine import give_back_freed_memory, keep_freed_memory
 
 MIB = 2**20
 

@@ -7,6 +7,7 @@ import json
 import pytest
 from hydra import compose, initialize_config_dir
 
+from ada_lightning.methods.catalog import experiments
 from ada_lightning.programs.start import CONFIG_DIR as CONF
 from ada_lightning.programs.train import changes_at_resume
 from ada_lightning.run.resume import changed_settings, check_same_shape, experiment_option
@@ -71,8 +72,8 @@ def test_the_folder_of_the_run_is_the_same_however_it_is_spelt():
 
 def test_an_experiment_of_the_paper_is_named_by_its_file():
     named = {"experiment_name": "paper_grpo_n8"}
-    assert experiment_option(named, CONF) == "+experiment=paper/grpo_n8"
-    assert experiment_option({"experiment_name": "custom"}, CONF) == ""
+    assert experiment_option(named, experiments(CONF)) == "+experiment=paper/grpo_n8"
+    assert experiment_option({"experiment_name": "custom"}, experiments(CONF)) == ""
 
 
 def test_another_model_or_other_parameters_are_refused_like_another_method(start):

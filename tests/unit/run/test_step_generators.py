@@ -5,7 +5,7 @@ import random
 import numpy as np
 import torch
 
-from ada_lightning.run.step_generators import seed_generators
+from ada_lightning.run.determinism import seed_generators
 
 
 def draws():

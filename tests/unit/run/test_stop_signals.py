@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from ada_lightning.run.stop_signals import StopSignals
+from ada_lightning.run.stopping import StopSignals
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 

@@ -12,12 +12,13 @@ import hydra
 import pytest
 
 from ada_lightning.cli import train as program
-from ada_lightning.config.folder import CONFIG_DIR as CONF
+from ada_lightning.config.generated import CONFIG_DIR as CONF
 from ada_lightning.config.overrides import sweep_jobs
-from ada_lightning.programs import sweeps, training_run
+from ada_lightning.programs import train as jobs
+from ada_lightning.programs import training_run
 from ada_lightning.run import terminal
 from ada_lightning.run.run_dir import RunCompleteError
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.run.sweep import JobError, Sweep, SweepJobError
 
 
@@ -45,7 +46,7 @@ def sweep(monkeypatch, tmp_path, capsys):
     main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(program.run.__wrapped__)
 
     def run(*overrides, ends=None):
-        monkeypatch.setattr(sweeps, "SWEEP", Sweep())
+        monkeypatch.setattr(jobs, "SWEEP", Sweep())
         monkeypatch.setattr(FakeRun, "started", [])
         monkeypatch.setattr(FakeRun, "ends", ends or {})
         arguments = ["-m", "+experiment=ada_seq_balance", "model=tiny", "logger=csv", "run_name=sw", *overrides]
@@ -55,7 +56,7 @@ def sweep(monkeypatch, tmp_path, capsys):
             main()
         except SystemExit as end:
             code = end.code
-        sweeps.SWEEP.report()
+        jobs.SWEEP.report()
         return code, FakeRun.started, "".join(capsys.readouterr())
 
     return run
@@ -78,7 +79,7 @@ def test_a_job_that_is_refused_does_not_end_the_sweep_and_is_named_at_its_end(sw
     assert "sampler.n_max=3" in last
     assert "sw/1" not in last
     assert "Traceback" not in out
-    sweeps.foresee_refusals(["-m", "+experiment=ada_seq_balance", "model=tiny", "run_name=sw", "sampler.n_max=16,3"])
+    jobs.foresee_refusals(["-m", "+experiment=ada_seq_balance", "model=tiny", "run_name=sw", "sampler.n_max=16,3"])
     err = capsys.readouterr().err  # before the first job
     assert err.startswith(
         "job 1 will be refused (+experiment=ada_seq_balance model=tiny run_name=sw sampler.n_max=3): "

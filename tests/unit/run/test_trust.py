@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,13 @@ import torch
 import torch.distributed.checkpoint as dcp
 import yaml
 
-from ada_lightning.analysis.evaluation.arguments import expand_arguments
+from ada_lightning.analysis.evaluation.checkpoint import expand_arguments
 from ada_lightning.config.assembly import read_model
 from ada_lightning.config.keys import locate
-from ada_lightning.parallel.safe_reader import SafePlanner, SafeReader
+from ada_lightning.methods.catalog import entries, named_by
+from ada_lightning.parallel.optimizer_state import SafePlanner, SafeReader
 from ada_lightning.parallel.sharding import empty_model
-from ada_lightning.run.checkpoints.manifest import write_manifest
+from ada_lightning.run.checkpoints import write_manifest
 from ada_lightning.run.trust import check_stored
 
 ROOT = Path(__file__).parents[3]
@@ -98,7 +100,7 @@ def with_value(settings, key, value):
 
 
 def check(settings, *argv):
-    check_stored(settings, config_dir=CONFIG_DIR, argv=argv, where="runs/theirs")
+    check_stored(settings, shipped=partial(named_by, CONFIG_DIR), argv=argv, where="runs/theirs")
 
 
 @pytest.mark.parametrize("name", EVIL)
@@ -135,13 +137,14 @@ def targets(node):
 
 @pytest.mark.parametrize("part", ["data", "reward", "rollout"])
 def test_what_ships_runs_from_a_folder_too(part):
-    for file in sorted((CONFIG_DIR / part).rglob("*.yaml")):
-        if "@package" in file.read_text():
-            continue
-        settings = plain(yaml.safe_load(file.read_text()) or {})
+    files = [file.read_text() for file in sorted((CONFIG_DIR / part).rglob("*.yaml"))]
+    nodes = [yaml.safe_load(text) or {} for text in files if "@package" not in text]
+    made = [each for path, each in entries().items() if path.startswith(f"{part}/")]
+    for node in (*nodes, *(each.node for each in made if each.package is None)):
+        settings = plain({key: value for key, value in node.items() if key != "defaults"})
         assert all(isinstance(locate(target), type) for target in targets(settings))
-        functions = [f"reward.reward.path={settings['reward']['path']}"] if "function" in file.stem else []
-        check({part: settings}, *functions)
+        path = settings.get("reward", {}).get("path") if part == "reward" else None
+        check({part: settings}, *([f"reward.reward.path={path}"] if path else []))
 
 
 @pytest.mark.parametrize("given", ["path=subprocess.getoutput", "path=my_rewards.grade"])

@@ -9,7 +9,7 @@ import torch
 
 from ada_lightning.core.episode import Episode, Turn
 from ada_lightning.core.records import KeptResponse, ResponseGroup
-from ada_lightning.training.updates.memory import halved
+from ada_lightning.training.updates.guard import halved
 from tests.builders import make_group, packed
 
 MASK = (True, False, False, True, True, False)

@@ -9,7 +9,7 @@ import torch
 from lightning.pytorch import Trainer
 
 from ada_lightning.core.records import KeptResponse, Prompt
-from ada_lightning.methods.advantages import DpoAdvantage
+from ada_lightning.methods.published.preference import DpoAdvantage
 from tests.builders import random_group
 from tests.unit.training.test_policy import DEVICE, make_policy, move
 
@@ -50,7 +50,7 @@ def logprob(model, prompt_ids, response_ids):
 
 @pytest.mark.parametrize(("max_tokens", "num_passes"), [(10_000, 1), (50, 3), (1, 8)])
 def test_prompts_are_represented_together_and_each_as_if_alone(policy, max_tokens, num_passes):
-    policy.max_tokens_at_once = max_tokens
+    policy.read_at_once(max_tokens)
     found, number = passes(policy, lambda: policy.represent(PROMPTS))
     expected = torch.stack([states(policy, prompt.prompt_ids)[-1].cpu() for prompt in PROMPTS])
     torch.testing.assert_close(found, expected, **CLOSE)
@@ -60,7 +60,7 @@ def test_prompts_are_represented_together_and_each_as_if_alone(policy, max_token
 
 @pytest.mark.parametrize(("max_tokens", "num_passes"), [(10_000, 1), (1, 6)])
 def test_log_ratios_of_a_group_are_those_of_each_response(policy, max_tokens, num_passes):
-    policy.max_tokens_at_once = max_tokens
+    policy.read_at_once(max_tokens)
     found, number = passes(policy, lambda: policy.log_ratios(GROUP))
     prompt_ids = GROUP.pool.prompt.prompt_ids
     expected = [
@@ -74,7 +74,7 @@ def test_log_ratios_of_a_group_are_those_of_each_response(policy, max_tokens, nu
 
 @pytest.mark.parametrize(("max_tokens", "num_passes"), [(10_000, 1), (1, 7)])
 def test_last_states_of_a_group_are_those_of_each_response(policy, max_tokens, num_passes):
-    policy.max_tokens_at_once = max_tokens
+    policy.read_at_once(max_tokens)
     found, number = passes(policy, lambda: policy.last_states(GROUP))
     prompt_ids = GROUP.pool.prompt.prompt_ids
     expected = [states(policy, (*prompt_ids, *kept.response.response_ids))[-1].tolist() for kept in GROUP.kept]

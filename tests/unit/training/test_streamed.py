@@ -8,8 +8,8 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
-from ada_lightning.core.records import KeptResponse, ResponseGroup
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.training.losses import (
     ClippedPolicyLoss,
     ConstantReduction,
@@ -36,10 +36,6 @@ REDUCTIONS = {
 }
 
 
-def select(pool):
-    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
-
-
 def with_advantages(policy, groups):
     return [group.with_advantages(row) for group, row in zip(groups, policy.advantages(groups), strict=True)]
 
@@ -52,7 +48,7 @@ class Streaming(Batches):
         self.policy, self.early, self.lag, self.groups = policy, early, lag, groups
         self.options = {"keep_groups_without_signal": keep_all, "max_tokens_per_microbatch": MAX_TOKENS}
         self.streamed = StreamedGradients(
-            policy, select, lambda groups: packed(*groups, **self.options), max_tokens=MAX_TOKENS
+            policy, AllSelection(), lambda groups: packed(*groups, **self.options), max_tokens=MAX_TOKENS
         )
 
     def __iter__(self):

@@ -13,15 +13,15 @@ import statistics
 import pytest
 import torch
 
-from ada_lightning.core.records import Generation, Grade, Prompt, SamplingSettings
+from ada_lightning.core.records import Outcome, Prompt, SamplingSettings, Verdict
 from ada_lightning.core.stopping import CappedRule
 from ada_lightning.methods.advantages import ExactAdvantage, PoolMeanAdvantage
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
 from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.training.losses import SequenceRejection, TokenTerms
+from research.scripted import ScriptedEngine
 from tests.builders import Collector, InstantGrader, assigned
 
 POLICY = torch.softmax(torch.tensor([0.3, -1.2, -0.9, 0.8, 0.1, 0.6], dtype=torch.float64), dim=0)
@@ -54,7 +54,7 @@ class ToyEngine(ScriptedEngine):
     def submit(self, request_id, prompt_ids, settings, seed):
         generator = random.Random(seed)
         (symbol,) = generator.choices(range(6), weights=POLICY.tolist())
-        generation = Generation(request_id, (symbol,), (-0.5,), is_truncated=symbol in self._cut)
+        generation = Outcome("", (symbol,), (-0.5,), is_truncated=symbol in self._cut, request_id=request_id)
         self._running[request_id] = (self._clock + int(LENGTHS[symbol]), generation)
 
 
@@ -63,7 +63,7 @@ def collect(*, sampler=BALANCE, num_prompts=NUM_PROMPTS, cut=(), step=0, **optio
     groups, _ = collector.collect(
         [Prompt("toy", (), prompt_ids=(0,))] * num_prompts,
         engine=ToyEngine(cut),
-        grader=InstantGrader(lambda text: Grade(float(IS_RIGHT[int(text)]))),
+        grader=InstantGrader(lambda text: Verdict(float(IS_RIGHT[int(text)]))),
         sampler=sampler,
         selection=BalancedSelection(group_size=4),
         settings=SamplingSettings(max_new_tokens=8),

@@ -7,7 +7,7 @@ import random
 
 from transformers import AutoTokenizer
 
-from ada_lightning.core.records import Generation
+from ada_lightning.core.records import Outcome
 from tests.unit.analysis.offline.right_or_wrong import RightOrWrongEngine
 
 
@@ -37,7 +37,7 @@ class AnsweringEngine(RightOrWrongEngine):
         right = draw < min(1.0, difficulty + self.skill)
         text = "so \\boxed{4}" if right else "\\boxed{5}" if draw < 0.9 else "I give up"
         ids = tuple(self._tokenizer.encode(text, add_special_tokens=False))
-        self.running.append(Generation(request_id, ids, (-1.0,) * len(ids), draw > 0.95))
+        self.running.append(Outcome("", ids, (-1.0,) * len(ids), draw > 0.95, request_id=request_id))
 
     def abort(self, request_ids):
         self.running = [generation for generation in self.running if generation.request_id not in request_ids]

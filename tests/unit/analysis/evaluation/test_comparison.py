@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ada_lightning.analysis.evaluation.comparison import compare, p_value
-from ada_lightning.analysis.evaluation.figures import figure_names, prompt_figures
 from ada_lightning.analysis.evaluation.intervals import estimate_means
+from ada_lightning.analysis.evaluation.report import compare, p_value
+from ada_lightning.analysis.evaluation.results import figure_names, prompt_figures
 from ada_lightning.analysis.offline.response_store import SCHEMA
 
 

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 
-from ada_lightning.analysis.evaluation.arguments import expand_arguments
+from ada_lightning.analysis.evaluation.checkpoint import expand_arguments
 from ada_lightning.analysis.evaluation.report import flat_figures
 from ada_lightning.config.check import override_errors
 from ada_lightning.programs import evaluate as program
 from ada_lightning.programs.start import CONFIG_DIR
-from ada_lightning.run.run_stopped import SamplingStoppedError
+from ada_lightning.run.stopping import SamplingStoppedError
 from tests.unit.analysis.evaluation.answering_engine import AnsweringEngine
 
 ENGINE = "rollout.engine._target_=tests.unit.analysis.evaluation.answering_engine.AnsweringEngine"

@@ -15,7 +15,7 @@ import yaml
 
 from ada_lightning.analysis.evaluation.intervals import estimate_means
 from ada_lightning.programs.export import main
-from ada_lightning.run.checkpoints.manifest import write_manifest
+from ada_lightning.run.checkpoints import write_manifest
 from tests.unit.analysis.export.hub_stand_in import TOKEN, HubStandIn
 from tests.unit.analysis.report.small_folder import write_run
 

@@ -10,9 +10,7 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from ada_lightning.analysis.metrics.heldout import heldout_metrics
-from ada_lightning.analysis.metrics.majority import majority_at_k
-from ada_lightning.analysis.metrics.subsets import chance_all_in_class, pass_at_k
+from ada_lightning.analysis.metrics.heldout import chance_all_in_class, heldout_metrics, majority_at_k, pass_at_k
 from ada_lightning.core.records import Prompt, ResponseGroup, ResponsePool
 from tests.builders import make_response
 

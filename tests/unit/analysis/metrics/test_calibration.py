@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
+from ada_lightning.analysis.metrics.rollout import EstimatorCalibration
 from ada_lightning.core.records import Belief
 from tests.builders import make_pool, make_response
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.analysis.metrics.effective_weight import effective_weights
+from ada_lightning.analysis.metrics.rollout import effective_weights
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.core.stopping import QuotaRule
 from ada_lightning.methods.advantages import ExactAdvantage, PoolMeanAdvantage

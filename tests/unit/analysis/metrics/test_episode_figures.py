@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.analysis.metrics.episodes import episode_figures
+from ada_lightning.analysis.metrics.rollout import episode_figures
 from ada_lightning.core.episode import Episode, Turn
 from tests.builders import make_group
 

@@ -6,7 +6,7 @@ import pytest
 
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.core.result import RolloutResult, RolloutStats
+from ada_lightning.core.step_records import RolloutResult, RolloutStats
 from ada_lightning.methods.selection import BalancedSelection
 from tests.builders import make_group, make_pool, make_response
 

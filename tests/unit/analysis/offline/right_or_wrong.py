@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import Generation
+from ada_lightning.core.records import Outcome
 
 opened = []
 
@@ -29,7 +29,7 @@ class RightOrWrongEngine(RolloutEngine):
         generator = random.Random(seed)
         pass_rate = random.Random(str(prompt_ids)).choice([0.0, 0.1, 0.5, 1.0])
         answer = self.answers[generator.random() < pass_rate]
-        self.running.append(Generation(request_id, answer, (-0.5,) * len(answer), False))
+        self.running.append(Outcome("", answer, (-0.5,) * len(answer), False, request_id=request_id))
 
     def poll(self):
         num_done = min(3, self.num_to_deliver)

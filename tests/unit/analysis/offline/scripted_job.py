@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 
 from ada_lightning.analysis.offline import JobSettings, ResponseStore, SamplingJob
-from ada_lightning.core.records import Grade, Prompt, SamplingSettings
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.core.records import Prompt, SamplingSettings, Verdict
 from ada_lightning.rollout.service import RolloutService
+from research.scripted import ScriptedEngine
 
 NUM_SAMPLES = 8
 SETTINGS = JobSettings({"model": {"path": "m", "weights": "w"}, "num_samples": NUM_SAMPLES})
@@ -43,9 +43,9 @@ class Grader:
     def submit(self, ticket, prompt, completion):
         self.num_submitted += 1
         if prompt.prompt_ids[0] == 4 and completion.text == "0":
-            grade = Grade(None, "timeout")
+            grade = Verdict(None, failure="timeout")
         else:
-            grade = Grade(float(completion.text == "1"), answer=completion.text, components={"right": 1.0})
+            grade = Verdict(float(completion.text == "1"), answer=completion.text, components={"right": 1.0})
         self._pending.append((ticket, grade))
 
     def poll(self):

@@ -5,15 +5,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
 
 from ada_lightning.analysis.offline.band import PassRateBand
+from ada_lightning.methods.catalog import entries, names
 
-BANDS = Path(__file__).parents[4] / "conf" / "band"
+CONF = Path(__file__).parents[4] / "conf"
 
 
 def preset(name):
-    return instantiate(OmegaConf.load(BANDS / f"{name}.yaml"))
+    return instantiate(entries()[f"band/{name}"].node)
 
 
 def kept(band, num_counted, counts=None):
@@ -44,7 +44,7 @@ def test_presets_keep_the_published_counts_and_the_like_for_other_numbers_of_sam
 
 
 def test_every_preset_is_known_here():
-    assert {path.stem for path in BANDS.glob("*.yaml")} == {"hard", "easy", "paper_v3", "solved", "all"}
+    assert names(CONF, "band") == ["all", "easy", "hard", "paper_v3", "solved"]
 
 
 def test_bounds_are_included_and_combine_and_a_rate_is_over_what_could_be_graded():

@@ -4,11 +4,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from ada_lightning.analysis.offline.outcome import OutcomeRule, history_of
+from ada_lightning.analysis.offline.preparation import OutcomeRule, history_of
 from ada_lightning.analysis.offline.response_store import SCHEMA
-from ada_lightning.core.records import Grade
+from ada_lightning.core.records import Outcome, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, StepSettings
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from tests.builders import make_prompt
@@ -83,7 +83,9 @@ def test_the_same_counts_as_a_step_of_a_training_run(truncated, grader_failure):
     while not step.is_complete:
         for request in step.ask():
             _, reward, failure, is_truncated = ROWS[request.sample_index]
-            grade = Grade(reward, failure) if settings.asks_grader(is_truncated=is_truncated) else Grade(0.0)
+            grade = (
+                Verdict(reward, failure=failure) if settings.asks_grader(is_truncated=is_truncated) else Verdict(0.0)
+            )
             step.tell(request, Outcome("text", (1,), (-0.5,), is_truncated, grade))
     (group,) = step.finish()
     first, _ = outcomes(truncated, grader_failure)

@@ -9,14 +9,12 @@ import pytest
 
 from ada_lightning.analysis.offline import ResponseStore
 from ada_lightning.analysis.offline.band import PassRateBand
-from ada_lightning.analysis.offline.histogram import bins, histogram_lines
-from ada_lightning.analysis.offline.outcome import OutcomeRule
-from ada_lightning.analysis.offline.preparation import prepare
-from ada_lightning.core.records import Grade
-from ada_lightning.data.only import OnlyPrompts
+from ada_lightning.analysis.offline.preparation import OutcomeRule, bins, histogram_lines, prepare
+from ada_lightning.core.records import Outcome, Verdict
+from ada_lightning.data.encoded_prompts import OnlyPrompts
 from ada_lightning.data.reasoning_gym import ReasoningGymSource
 from ada_lightning.methods.estimators.history_file import HistoryFile
-from ada_lightning.rollout.fixed_weights import Draw, DrawnPrompt
+from ada_lightning.rollout.fixed_weights import DrawnPrompt
 from tests.builders import jsonl_source
 from tests.unit.analysis.offline.scripted_job import SETTINGS
 
@@ -44,10 +42,11 @@ def fill(store, prompts, num_positives):
     """Prompt i has so many positives; None is ungradable."""
     for position, (prompt, num_positive) in enumerate(zip(prompts, num_positives, strict=True)):
         grades = [
-            Grade(None, "timeout") if num_positive is None else Grade(float(index < num_positive))
+            Verdict(None, failure="timeout") if num_positive is None else Verdict(float(index < num_positive))
             for index in range(NUM_SAMPLES)
         ]
-        draws = tuple(Draw(index, "text", 10 + position, index == 0, grade) for index, grade in enumerate(grades))
+        ids = (7,) * (10 + position)
+        draws = tuple(Outcome("text", ids, (), index == 0, grade) for index, grade in enumerate(grades))
         store.append([DrawnPrompt(position, prompt, draws)])
 
 

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from ada_lightning.analysis.offline.progress import SamplingProgress
+from ada_lightning.analysis.offline.sampling_job import SamplingProgress
 from ada_lightning.rollout.fixed_weights import DrawCounts
 
 

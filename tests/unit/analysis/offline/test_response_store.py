@@ -9,16 +9,18 @@ import pytest
 
 from ada_lightning.analysis.offline import JobSettings, ResponseStore
 from ada_lightning.analysis.offline import response_store as module
-from ada_lightning.analysis.offline.job_settings import prompts_digest, weights_digest
-from ada_lightning.core.episode import Turn
-from ada_lightning.core.records import Grade
-from ada_lightning.rollout.fixed_weights import Draw, DrawnPrompt
+from ada_lightning.analysis.offline.response_store import prompts_digest, weights_digest
+from ada_lightning.core.episode import Episode, Turn
+from ada_lightning.core.records import Outcome, Verdict
+from ada_lightning.rollout.fixed_weights import DrawnPrompt
 from tests.unit.analysis.offline.scripted_job import SETTINGS, make_prompts
 
 
 def drawn(position, num_samples=2):
     prompt = make_prompts(position + 1)[position]
-    draws = tuple(Draw(index, f"é\n{index}", 3, index == 1, Grade(0.5)) for index in range(num_samples))
+    draws = tuple(
+        Outcome(f"é\n{index}", (7,) * 3, (-0.5,) * 3, index == 1, Verdict(0.5)) for index in range(num_samples)
+    )
     return DrawnPrompt(position, prompt, draws)
 
 
@@ -50,7 +52,8 @@ def test_episodes_are_stored_with_their_turns(store):
     store.append([drawn(0)])
     episode = drawn(1, num_samples=1)
     turns = (Turn("calc: 1", "result: 1", num_calls=1), Turn("é"))
-    store.append([replace(episode, draws=(replace(episode.draws[0], turns=turns),))])
+    turned = replace(episode.draws[0], episode=Episode(turns, (True,) * 3, "done"))
+    store.append([replace(episode, draws=(turned,))])
     stored = store.table().column("turns").to_pylist()
     assert stored[:2] == [None, None]
     assert [(turn["text"], turn["reply"], turn["num_calls"]) for turn in json.loads(stored[2])] == [

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from ada_lightning.analysis.offline import ResponseStore, SamplingJob
-from ada_lightning.core.records import Grade
+from ada_lightning.core.records import Verdict
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.fixed_weights import draw
-from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
+from ada_lightning.run.stopping import RunStoppedError, SamplingStoppedError
 from tests.unit.analysis.offline.scripted_job import (
     NUM_SAMPLES,
     Engines,
@@ -170,7 +170,7 @@ class NeverInTime(Grader):
     """Every grade of it takes too long, which counts as wrong."""
 
     def submit(self, ticket, prompt, completion):
-        self._pending.append((ticket, Grade(0.0, "timeout")))
+        self._pending.append((ticket, Verdict(0.0, failure="timeout")))
 
 
 def test_what_is_left_of_a_stopped_job_need_not_be_gradable_where_the_rest_was(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from ada_lightning.analysis.report.find import find_runs
+from ada_lightning.analysis.report.run import find_runs
 from tests.unit.analysis.report.small_folder import write_run
 
 

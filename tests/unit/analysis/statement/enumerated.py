@@ -10,21 +10,22 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 
 from ada_lightning.core.protocols import PoolEnd
-from ada_lightning.core.records import Belief, Grade, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Belief, Outcome, Prompt, ResponseGroup, ResponsePool, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, StepSettings
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.stopping import StoppingRule
+from ada_lightning.methods.published import pruning
 from ada_lightning.methods.sampling import cut, giving_up
-from ada_lightning.methods.sampling import pruning as pruning_of_prompts
 from ada_lightning.methods.sampling.blocks import BlockSampler
-from ada_lightning.methods.selection import AllSelection, pruning, thinned
+from ada_lightning.methods.selection import AllSelection, thinned
 
-FLIPPING = (cut, giving_up, pruning_of_prompts, pruning, thinned)
+FLIPPING = (cut, giving_up, pruning, thinned)
 """Modules that leave something to chance beside the responses."""
 
 
@@ -94,17 +95,16 @@ class Chance:
 
     def module(self) -> SimpleNamespace:
         """Stand in for the module ``random``."""
-        chance = self
+        return SimpleNamespace(Random=partial(_Scripted, self))
 
-        class Scripted:
-            def __init__(self, key: str) -> None:
-                self._key, self._asked = key, 0
 
-            def random(self) -> _Uniform:
-                self._asked += 1
-                return _Uniform(chance, (self._key, self._asked))
+class _Scripted:
+    def __init__(self, chance: Chance, key: str) -> None:
+        self._chance, self._key, self._asked = chance, key, 0
 
-        return SimpleNamespace(Random=Scripted)
+    def random(self) -> _Uniform:
+        self._asked += 1
+        return _Uniform(self._chance, (self._key, self._asked))
 
 
 class _Uniform:
@@ -173,10 +173,10 @@ def _looks(pool: ResponsePool) -> object:
 def _outcome(symbol: Symbol, limit: int | None, settings: StepSettings, identity: Sequence[int]) -> Outcome:
     is_cut = limit is not None and symbol.num_tokens > limit
     length, is_truncated = (limit, True) if is_cut else (symbol.num_tokens, symbol.is_truncated)
-    grade = Grade(reward=0.0)
+    grade = Verdict(reward=0.0)
     if settings.asks_grader(is_truncated=is_truncated, is_cut_short=is_cut):
         reward = float(symbol.is_right)
-        grade = Grade(reward, answer="right" if symbol.is_right else "wrong", components={"correct": reward})
+        grade = Verdict(reward, answer="right" if symbol.is_right else "wrong", components={"correct": reward})
     ids = tuple(identity or (0,)) * length
     return Outcome("x", ids, (-0.5,) * length, is_truncated, grade)
 

@@ -23,31 +23,25 @@ from ada_lightning.methods.objectives import (
     PowerObjective,
 )
 from ada_lightning.methods.pass_rates import FirstRoundRate, PathCountingRate, PoolMeanRate, PosteriorRate
+from ada_lightning.methods.published.coba import CobaSampler
+from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection, LargestAdvantageSelection
+from ada_lightning.methods.published.knapsack import KnapsackSampler
+from ada_lightning.methods.published.optpo import OptPoSampler
+from ada_lightning.methods.published.pods import MaxVarianceSelection
+from ada_lightning.methods.published.pruning import PruningSampler, PruningSelection
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.published.rollout_bandits import BanditSelection
+from ada_lightning.methods.published.vip import RlooVariance, VipSampler
 from ada_lightning.methods.refill import DynamicSampling, NoRefill
 from ada_lightning.methods.sampling import (
     BalanceSampler,
-    CobaSampler,
-    EstimatedSampler,
     FirstVisitSampler,
     GiveUpByPosterior,
-    KnapsackSampler,
-    OptPoSampler,
     PositiveSampler,
-    PruningSampler,
-    RlooVariance,
     SpreadSampler,
     UniformSampler,
-    VipSampler,
 )
-from ada_lightning.methods.selection import (
-    AllSelection,
-    BalancedSelection,
-    BanditSelection,
-    LargestAdvantageBatchSelection,
-    LargestAdvantageSelection,
-    MaxVarianceSelection,
-    PruningSelection,
-)
+from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from ada_lightning.training.losses import (
     ClippedPolicyLoss,
     ConstantReduction,
@@ -303,7 +297,7 @@ def test_where_there_are_no_figures_the_reason_is_told(advantage, sampler, last)
     assert followed(advantage, sampler, GROUP)[-1].strip().startswith(last)
 
 
-def bends(loss=None, **settings):
+def caveats(loss=None, **settings):
     """What is said below the first line; by itself only that importance weights correct."""
     return statement(ExactAdvantage(objective=LinearObjective()), balance(), GROUP, loss, **settings)[1:]
 
@@ -347,17 +341,17 @@ class Another(LossReduction):
     ],
 )
 def test_each_setting_that_bends_has_its_line(settings, words):
-    lines = bends(**settings)
+    lines = caveats(**settings)
     assert sum(line.startswith(f"  {words}") for line in lines) == 1
-    usual = [line for line in bends() if settings.get("loss") is None or settings["loss"].importance_cap]
+    usual = [line for line in caveats() if settings.get("loss") is None or settings["loss"].importance_cap]
     assert len(lines) == 1 + len(usual)
 
 
 def test_what_bends_nothing_is_not_named():
-    (line,) = bends()
+    (line,) = caveats()
     assert line.startswith("  loss.importance_cap = 2 corrects")
     for settings in ({"curriculum": UniformCurriculum()}, {"truncated": "zero"}, {"refill": NoRefill()}):
-        assert bends(**settings) == [line]
+        assert caveats(**settings) == [line]
 
 
 def lines_with(word, *arguments, **settings):

@@ -25,16 +25,16 @@ from omegaconf import OmegaConf
 from ada_lightning.analysis.statement import describe_update
 from ada_lightning.analysis.statement.rules import contradiction, rule_alone
 from ada_lightning.config.composition import composed, own_hydra
-from ada_lightning.config.cutting import cutting_errors
-from ada_lightning.config.folder import CONFIG_DIR
+from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.config.keys import locate
 from ada_lightning.config.method_rules import METHOD_RULES
-from ada_lightning.config.setup import Setup
-from ada_lightning.config.update import target_errors
+from ada_lightning.config.update import cutting_errors, target_errors
+from ada_lightning.config.view import ConfigView
 from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import Belief, ResponseGroup
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.stopping import CappedRule, PilotRule, StoppingRule
+from ada_lightning.methods.catalog import names
 from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
 from ada_lightning.methods.sampling.planned import OneShotSampler
@@ -48,6 +48,7 @@ from ada_lightning.training.losses import (
 )
 from tests.unit.analysis.statement.enumerated import End, Symbol, ends, probabilities, scores, weights
 
+pytestmark = pytest.mark.xdist_group(__name__)  # what is sampled is enumerated once
 SAMPLERS = {
     "uniform": "group_size=4",
     "first_visit": "group_size=4 num_first=5",
@@ -151,7 +152,7 @@ POLICIES = {
 }
 
 
-class Parts(Setup):
+class Parts(ConfigView):
     """A setup of parts that others share, made once; its values are plain."""
 
     def __init__(self, nodes: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
@@ -483,9 +484,9 @@ def test_exact_is_printed_where_the_sum_says_so_and_nowhere_else(advantage, trun
 
 def test_every_part_is_composed_and_most_claims_are_made():
     """None is left out, and a statement that promised nothing would not pass."""
-    for group, names in (("sampler", SAMPLERS | WITHOUT), ("selection", SELECTIONS)):
-        assert set(names) == {file.stem for file in (CONFIG_DIR / group).glob("*.yaml")}
-    assert {option for option, _ in ADVANTAGES.values()} == {file.stem for file in CONFIG_DIR.glob("advantage/*.yaml")}
+    for group, listed in (("sampler", SAMPLERS | WITHOUT), ("selection", SELECTIONS)):
+        assert set(listed) == {*names(CONFIG_DIR, group)}
+    assert {option for option, _ in ADVANTAGES.values()} == {*names(CONFIG_DIR, "advantage")}
     exact = {
         (sampler, advantage)
         for sampler in (*SAMPLERS, *OWN)

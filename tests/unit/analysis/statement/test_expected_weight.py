@@ -2,19 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.analysis.statement.expected_weight import expected_weights
+from ada_lightning.analysis.statement.inexact import expected_weights
 from ada_lightning.core.stopping import FixedRule, QuotaRule
 from ada_lightning.methods.advantages import ExactAdvantage, GroupNormalizedAdvantage, PoolMeanAdvantage
 from ada_lightning.methods.objectives import LinearObjective, LogObjective, PowerObjective
 from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.pass_rates import PosteriorRate
-from ada_lightning.methods.selection import (
-    AllSelection,
-    BalancedSelection,
-    LargestAdvantageSelection,
-    MaxVarianceSelection,
-    RarerClassSelection,
-)
+from ada_lightning.methods.published.cppo import LargestAdvantageSelection
+from ada_lightning.methods.published.pods import MaxVarianceSelection
+from ada_lightning.methods.selection import AllSelection, BalancedSelection, RarerClassSelection
 
 RATES = [0.02, 0.1, 0.5, 0.9]
 

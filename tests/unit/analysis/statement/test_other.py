@@ -5,26 +5,24 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.methods.advantages import (
-    AcceptedAdvantage,
     BatchWhitenedAdvantage,
     ExactAdvantage,
-    GdpoAdvantage,
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
-    MaxRlAdvantage,
-    NoveltyAdvantage,
 )
 from ada_lightning.methods.gradient_norms import ConstantNorm
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
-from ada_lightning.methods.sampling import (
-    DarsSampler,
-    EstimatedSampler,
-    GvmSampler,
-    PilotCommitSampler,
-    SpeedSampler,
-    UniformSampler,
-)
-from ada_lightning.methods.selection import AllSelection, BalancedSelection, PositivesSelection, ResolvedSelection
+from ada_lightning.methods.published.dars import DarsSampler
+from ada_lightning.methods.published.gdpo import GdpoAdvantage
+from ada_lightning.methods.published.gvm import GvmSampler
+from ada_lightning.methods.published.max_rl import MaxRlAdvantage
+from ada_lightning.methods.published.pilot_commit import PilotCommitSampler, ResolvedSelection
+from ada_lightning.methods.published.raft import AcceptedAdvantage, PositivesSelection
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.published.speed import SpeedSampler
+from ada_lightning.methods.published.xrpo import NoveltyAdvantage
+from ada_lightning.methods.sampling import UniformSampler
+from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from tests.unit.analysis.statement.test_describe import balance, followed, row, statement
 from tests.unit.training.losses.two_responses import LOSSES, make_loss
 
@@ -128,8 +126,10 @@ def test_what_follows_no_objective_of_its_own_is_described(advantage, sampler, f
 def test_the_statement_has_the_lines_of_each_loss(name):
     loss = make_loss(name)
     lines = statement(LeaveOneOutAdvantage(), UNIFORM, WHOLE, loss, num_minibatches=2)
-    assert [line for bend in loss.bends() for line in lines if line == f"  {bend}"] == [f"  {b}" for b in loss.bends()]
-    assert any(line.endswith(loss.reuse_bend()) for line in lines)
+    assert [line for each in loss.caveats() for line in lines if line == f"  {each}"] == [
+        f"  {b}" for b in loss.caveats()
+    ]
+    assert any(line.endswith(loss.reuse_caveat()) for line in lines)
 
 
 def test_only_losses_that_bend_the_first_update_say_so():

@@ -14,7 +14,9 @@ from ada_lightning.core.stopping.paths import end_probability, ends, path_sums, 
 from ada_lightning.core.stopping.posterior import PosteriorRule
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.objectives.support import supported_terms
-from ada_lightning.methods.sampling import DarsSampler, PilotCommitSampler, SpeedSampler
+from ada_lightning.methods.published.dars import DarsSampler
+from ada_lightning.methods.published.pilot_commit import PilotCommitSampler
+from ada_lightning.methods.published.speed import SpeedSampler
 
 BALANCE = QuotaRule(k_pos=2, k_neg=2, samples_per_round=4, n_max=32)
 SMALL = QuotaRule(k_pos=1, k_neg=2, samples_per_round=3, n_max=9)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.analysis.statement.expected_weight import expected_weights
+from ada_lightning.analysis.statement.inexact import expected_weights
 from ada_lightning.core.stopping import CappedRule, FixedRule, PilotRule
 from ada_lightning.core.stopping.paths import end_probability, ends, reach, unbiased_table
 from ada_lightning.methods.advantages import ExactAdvantage
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
 from ada_lightning.methods.objectives.support import coefficient_table, supported_weight
-from ada_lightning.methods.sampling import DarsSampler, PilotCommitSampler
+from ada_lightning.methods.published.dars import DarsSampler
+from ada_lightning.methods.published.pilot_commit import PilotCommitSampler
 from ada_lightning.methods.selection import AllSelection
 from tests.unit.core.stopping.test_paths import COMMIT, DARS, PILOTS, RATES, SPEED, counts, every_walk, probability
 

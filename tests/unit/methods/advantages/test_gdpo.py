@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ada_lightning.core.records import KeptResponse, ResponseGroup
-from ada_lightning.methods.advantages import GdpoAdvantage, GroupNormalizedAdvantage
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
+from ada_lightning.methods.published.gdpo import GdpoAdvantage
 from tests.builders import assigned, make_group, make_pool, weighed
 
 WEIGHTS = {"correct": 1.0, "format": 0.5}

@@ -7,14 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from ada_lightning.analysis.statement.expected_weight import expected_weights
+from ada_lightning.analysis.statement.inexact import expected_weights
 from ada_lightning.core.records import Belief, KeptResponse, ResponseGroup
 from ada_lightning.core.stopping import FixedRule, QuotaRule
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
-    MaxRlAdvantage,
     PoolMeanAdvantage,
     StratifiedAdvantage,
 )
@@ -26,6 +25,7 @@ from ada_lightning.methods.pass_rates import (
     PoolMeanRate,
     PosteriorRate,
 )
+from ada_lightning.methods.published.max_rl import MaxRlAdvantage
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from tests.builders import assigned, make_group, make_pool
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ada_lightning.core.records import KeptResponse, ResponseGroup
-from ada_lightning.methods.advantages import GroupNormalizedAdvantage, NoveltyAdvantage
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
+from ada_lightning.methods.published.xrpo import NoveltyAdvantage
 from tests.builders import assigned, make_group, make_pool
 
 

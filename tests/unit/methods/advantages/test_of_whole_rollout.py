@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.methods.advantages import (
-    AcceptedAdvantage,
-    BatchWhitenedAdvantage,
-    GroupNormalizedAdvantage,
-    LeaveOneOutAdvantage,
-)
+from ada_lightning.methods.advantages import BatchWhitenedAdvantage, GroupNormalizedAdvantage, LeaveOneOutAdvantage
 from ada_lightning.methods.functional import whitened
+from ada_lightning.methods.published.raft import AcceptedAdvantage
 from ada_lightning.training.packing import group_microbatch, pack_groups
 from tests.builders import make_group, make_pool, weighed
 

@@ -11,12 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from ada_lightning.methods.advantages import (
-    BatchWhitenedAdvantage,
-    DpoAdvantage,
-    IpoAdvantage,
-    RewardDistillationAdvantage,
-)
+from ada_lightning.methods.advantages import BatchWhitenedAdvantage
+from ada_lightning.methods.published.preference import DpoAdvantage, IpoAdvantage
+from ada_lightning.methods.published.reward_distillation import RewardDistillationAdvantage
 from ada_lightning.training.losses import ConstantReduction, ReinforceLoss
 from tests.builders import assigned, make_group, random_group, weighed
 from tests.unit.training.test_policy import make_policy, pack

@@ -9,8 +9,7 @@ import pytest
 import torch
 from scipy.special import expit
 
-from ada_lightning.methods.advantages import RepresentationPreferenceAdvantage
-from ada_lightning.methods.advantages.representation_preference import probed_rewards
+from ada_lightning.methods.published.representation_preference import RepresentationPreferenceAdvantage, probed_rewards
 from tests.builders import make_group, random_group
 from tests.unit.training.test_policy import make_policy
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ada_lightning.methods.advantages import ShrinkageBaselineAdvantage
-from ada_lightning.methods.advantages.shrinkage_baseline import shrunk
+from ada_lightning.methods.published.shrinkage_baseline import ShrinkageBaselineAdvantage, shrunk
 from tests.builders import assigned
 from tests.unit.methods.advantages.test_history import believed, moments
 

@@ -47,7 +47,7 @@ def test_every_prompt_is_tried_before_long():
 
 
 def test_the_statement_names_the_band():
-    assert "a believed pass rate in [0.2, 0.7], and prompts never seen," in DifficultyBand(low=0.2, high=0.7).bend()
+    assert "a believed pass rate in [0.2, 0.7], and prompts never seen," in DifficultyBand(low=0.2, high=0.7).caveat()
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.5, 0.5), (-0.1, 0.5), (0.5, 1.1), (0.9, 0.1)])

@@ -4,7 +4,9 @@ import math
 
 import pytest
 
-from ada_lightning.methods.curriculum import DifficultyBand, GresoCurriculum, PromptReplay, UniformCurriculum
+from ada_lightning.methods.curriculum import DifficultyBand, UniformCurriculum
+from ada_lightning.methods.published.greso import GresoCurriculum
+from ada_lightning.methods.published.prompt_replay import PromptReplay
 from tests.builders import make_pool
 from tests.unit.methods.curriculum.histories import ids, prompts
 
@@ -21,8 +23,8 @@ def test_unknown_prompts_come_as_in_the_other_curriculum():
     assert choose(curriculum, 3) == choose(UniformCurriculum(), 3)
     of_band = GresoCurriculum(curriculum=DifficultyBand())
     assert of_band.needs_history
-    assert "skipped at random, down to a chance of 0.01" in of_band.bend()
-    assert "in [0.1, 0.9]" in of_band.bend()
+    assert "skipped at random, down to a chance of 0.01" in of_band.caveat()
+    assert "in [0.1, 0.9]" in of_band.caveat()
 
 
 def test_the_chance_falls_with_every_visit_without_a_signal_and_one_with_it_restores_it():

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from ada_lightning.core.records import Belief, Prompt
-from ada_lightning.methods.curriculum import Learnability, NearTarget, PosteriorSampling
+from ada_lightning.methods.curriculum import Learnability, PosteriorSampling
 from ada_lightning.methods.estimators import EmaEstimator
+from ada_lightning.methods.published.mopps import NearTarget
 from tests.builders import make_pool
 
 DECAY = 0.5

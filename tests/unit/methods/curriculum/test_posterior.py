@@ -47,4 +47,4 @@ def test_well_known_prompts_are_ranked_by_what_they_are_worth():
 def test_its_figure_is_the_usefulness_at_the_expected_pass_rates():
     figures = PosteriorSampling(usefulness=Learnability()).figures([seen(0.5), seen(0.1)])
     assert figures == {"usefulness": pytest.approx((0.25 + 0.09) / 2)}
-    assert "Learnability" in PosteriorSampling(usefulness=Learnability()).bend()
+    assert "Learnability" in PosteriorSampling(usefulness=Learnability()).caveat()

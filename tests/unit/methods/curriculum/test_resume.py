@@ -9,21 +9,16 @@ from ada_lightning.core.method import Method
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import ExactAdvantage
-from ada_lightning.methods.curriculum import (
-    DifficultyBand,
-    Learnability,
-    PosteriorSampling,
-    PromptReplay,
-    RetiredCurriculum,
-    UniformCurriculum,
-)
+from ada_lightning.methods.curriculum import DifficultyBand, Learnability, PosteriorSampling, UniformCurriculum
 from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, ValueNetworkEstimator
 from ada_lightning.methods.objectives import LogObjective
+from ada_lightning.methods.published.prompt_replay import PromptReplay
+from ada_lightning.methods.published.recycling import RetiredCurriculum
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
+from research.scripted import ScriptedEngine
 from tests.unit.methods.curriculum.histories import ids, prompts
 from tests.unit.scripted_run import Interrupting, Policy, train
 

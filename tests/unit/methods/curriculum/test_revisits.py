@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from ada_lightning.methods.curriculum import PromptReplay, RetiredCurriculum, UniformCurriculum
+from ada_lightning.methods.curriculum import UniformCurriculum
+from ada_lightning.methods.published.prompt_replay import PromptReplay
+from ada_lightning.methods.published.recycling import RetiredCurriculum
 from tests.builders import make_pool
 from tests.unit.methods.curriculum.histories import ids, prompts
 
@@ -90,7 +92,7 @@ def test_what_is_remembered_outlives_a_stop(kind, options):
         curriculum.observe(pools(chosen, lambda prompt_id: MIXED if int(prompt_id[1:]) % 3 else EMPTY))
     assert reloaded(curriculum, **options).state_dict() == curriculum.state_dict()
     assert curriculum.learns
-    assert "nothing" in curriculum.bend()
+    assert "nothing" in curriculum.caveat()
 
 
 def test_what_replay_refuses():

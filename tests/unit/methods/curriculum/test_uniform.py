@@ -32,4 +32,4 @@ def test_the_order_is_what_it_has_always_been(total, size, seed):
         assert ids(chosen) == order_before_there_were_curricula(total, size, step, seed)
     assert not UniformCurriculum().needs_history
     assert not UniformCurriculum().learns
-    assert UniformCurriculum().bend() == ""
+    assert UniformCurriculum().caveat() == ""

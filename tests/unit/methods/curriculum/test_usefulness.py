@@ -5,7 +5,8 @@ import pytest
 
 from ada_lightning.methods.curriculum import Learnability, SignalPerResponse
 from ada_lightning.methods.objectives import LogObjective
-from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, SpreadSampler, UniformSampler
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.sampling import BalanceSampler, SpreadSampler, UniformSampler
 from research.benchmarks.simulation.pass_rates import expectations
 
 RATES = np.array([0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ada_lightning.core.records import Belief
-from ada_lightning.methods.curriculum import WeightedDraw
+from ada_lightning.methods.published.spo import WeightedDraw
 from tests.unit.methods.curriculum.histories import ids, prompts, recalled, seen
 
 RATES = {"p0": 0.5, "p1": 0.1, "p2": 0.02}
@@ -50,7 +50,7 @@ def test_prompts_never_seen_can_come_first_and_a_large_step_holds_all():
 
 
 def test_what_it_bends_and_what_it_refuses():
-    assert "sqrt(v (1 - v)) / N^0.5 + 0.05" in WeightedDraw(gamma=0.5).bend()
+    assert "sqrt(v (1 - v)) / N^0.5 + 0.05" in WeightedDraw(gamma=0.5).caveat()
     with pytest.raises(
         ValueError, match=r"floor must be positive .* got 0; curriculum.gamma must be in \[0, 1\]; got 2"
     ):

@@ -11,7 +11,7 @@ import torch
 from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, WindowEstimator
-from ada_lightning.methods.estimators.pooled_prior import fit_pooled_prior
+from ada_lightning.methods.estimators.beta_history import fit_pooled_prior
 from tests.builders import make_pool, make_prompt
 
 KINDS = [BetaHistory, EmaEstimator, WindowEstimator]

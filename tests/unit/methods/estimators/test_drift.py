@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from ada_lightning.methods.estimators import BetaHistory
-from ada_lightning.methods.estimators.drift import Drift
+from ada_lightning.methods.estimators.beta_history import Drift
 from tests.builders import make_pool
 from tests.unit.methods.estimators.test_counting import predict
 

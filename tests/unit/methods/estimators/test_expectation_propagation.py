@@ -7,9 +7,8 @@ from scipy.linalg import cholesky
 from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
-from ada_lightning.methods.estimators import expectation_propagation
-from ada_lightning.methods.estimators.binomial_process import Sites, fit_laplace
-from ada_lightning.methods.estimators.expectation_propagation import fit_moments
+from ada_lightning.methods.estimators import binomial_process
+from ada_lightning.methods.estimators.binomial_process import Sites, fit_laplace, fit_moments
 
 
 def both(covariance, positives, sizes):
@@ -109,7 +108,7 @@ def test_where_it_starts_makes_no_difference(own_scale):
 
 def test_where_no_fixed_point_is_found_there_is_none(monkeypatch):
     covariance, _, positives, sizes = drawn(own_scale=10.0, size=4, seed=0)
-    monkeypatch.setattr(expectation_propagation, "_MAX_SWEEPS", 3)
+    monkeypatch.setattr(binomial_process, "_MAX_SWEEPS", 3)
     laplace, _ = fit_laplace(covariance, positives, sizes)
     assert fit_moments(covariance, positives, sizes, start=laplace.sites) is None
 
@@ -140,7 +139,7 @@ def test_contradictory_counts_end_in_a_fit_or_none(size):
 )
 def test_moments_of_what_is_far_or_wide_are_those_of_a_grid(mean, variance, positives, size):
     arrays = (np.array([value], float) for value in (mean, variance, positives, size))
-    right, spread = expectation_propagation._moments(*arrays)
+    right, spread = binomial_process._moments(*arrays)
     reach = 12 * np.sqrt(variance)
     logits = np.linspace(min(mean, 0.0) - reach, max(mean, 0.0) + reach, 4_000_001)
     log_mass = positives * logits - size * np.logaddexp(0.0, logits) - (logits - mean) ** 2 / (2 * variance)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ada_lightning.core.episode import Episode
-from ada_lightning.methods.estimators import KlHistory
+from ada_lightning.methods.published.spo import KlHistory
 from tests.builders import make_pool, random_group
 from tests.unit.training.test_policy import make_policy
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.methods.estimators.pass_rate_head import PassRateHead
+from ada_lightning.methods.estimators.value_network import PassRateHead
 
 
 def make_head(base_rate=0.25, seed=0, learning_rate=0.01):

@@ -4,8 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from ada_lightning.methods.estimators.logit_prior import LogitPrior
-from ada_lightning.methods.estimators.scale_search import LARGEST_SCALE, ScaleSearch
+from ada_lightning.methods.estimators.logit_prior import LARGEST_SCALE, LogitPrior, ScaleSearch
 
 START = LogitPrior(
     base_scale=2.0, drift_scale=1.0, drift_visits=256.0, similar_scale=2.0, own_scale=2.0, prompt_drift_visits=1024.0

@@ -12,8 +12,7 @@ import torch
 from ada_lightning.core.protocols import PromptEmbedding, Trait
 from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators import BetaHistory, PolicyEmbedding, SimilarPrompts, WordEmbedding
-from ada_lightning.methods.estimators.binomial_process import beta_of_logit, fit_laplace
-from ada_lightning.methods.estimators.expectation_propagation import fit_moments
+from ada_lightning.methods.estimators.binomial_process import beta_of_logit, fit_laplace, fit_moments
 from tests.builders import make_pool, make_prompt
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators import SimilarPrompts, WordEmbedding
-from ada_lightning.methods.estimators.spread import _NOISE, expected_spread, shown_spread, with_spread
+from ada_lightning.methods.estimators.logit_prior import _NOISE, expected_spread, shown_spread, with_spread
 
 
 @pytest.mark.parametrize("num_responses", [2, 4, 7])

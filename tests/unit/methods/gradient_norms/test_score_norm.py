@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.methods.gradient_norms.score_norm import output_score_norms
+from ada_lightning.methods.gradient_norms import output_score_norms
 
 LENGTHS = [3, 1, 5]
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.core.records import RefillProgress
-from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
+from ada_lightning.core.protocols.sampling import RefillProgress
+from ada_lightning.methods.published.greso import AdaptiveDynamicSampling
+from ada_lightning.methods.refill import DynamicSampling, NoRefill
 from tests.builders import make_pool
 
 

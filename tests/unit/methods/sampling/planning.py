@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ada_lightning.core.records import Belief, ResponsePool, SamplingSettings
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from research.scripted import ScriptedEngine
 from tests.builders import Collector, InstantGrader, decode, make_pool, make_prompt
 
 GOLDEN = (0.02, 0.1, 0.25, 0.5, 0.75, 0.95)

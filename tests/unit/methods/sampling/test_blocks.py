@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.core.records import Grade
+from ada_lightning.core.records import Verdict
 from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, SpreadSampler, UniformSampler
 from tests.builders import InstantGrader, make_pool
 from tests.unit.methods.sampling.planning import collected
@@ -67,7 +67,10 @@ def test_binary_rewards_draw_by_their_spread_what_balance_draws_for_one_of_each(
 
 def test_a_rollout_asks_the_sampler_whether_a_pool_is_resolved():
     """Rewards of 0.25 and 0.6 only: the mixed prompt resolves, the one without a single 0.6 does not."""
-    sampler, grader = SpreadSampler(min_spread=0.3, **SIZES), InstantGrader(lambda t: Grade(0.6 if t == "1" else 0.25))
+    sampler, grader = (
+        SpreadSampler(min_spread=0.3, **SIZES),
+        InstantGrader(lambda t: Verdict(0.6 if t == "1" else 0.25)),
+    )
     groups, _ = collected(sampler, {1: 0.5, 2: 0.0}, grader=grader)
     mixed, hopeless = (group.pool for group in groups)
     assert (mixed.rule, mixed.is_resolved, mixed.num_drawn % 4) == (None, True, 0)

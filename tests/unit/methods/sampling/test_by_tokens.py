@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from ada_lightning.core.episode import Episode
 from ada_lightning.methods.gradient_norms import ConstantNorm
-from ada_lightning.methods.sampling import GvmSampler, KnapsackSampler, KnownBaselineVariance, VipSampler
-from ada_lightning.methods.sampling.gvm import gvm_weight
+from ada_lightning.methods.published.gvm import GvmSampler, gvm_weight
+from ada_lightning.methods.published.knapsack import KnapsackSampler
+from ada_lightning.methods.published.token_division import KnownBaselineVariance
+from ada_lightning.methods.published.vip import VipSampler
+from ada_lightning.methods.sampling.by_tokens import ResponseLengths
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
-from ada_lightning.methods.sampling.response_lengths import ResponseLengths
 from tests.builders import make_pool
 from tests.unit.methods.sampling.planning import GOLDEN, UNKNOWN, planned, seen
 

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ada_lightning.core.records import Prompt, Response, ResponsePool
-from ada_lightning.methods.sampling import CGrpoSampler
-from ada_lightning.methods.sampling.cgrpo import agreement, allowed_misses, conformal_quantile, score
+from ada_lightning.methods.published.cgrpo import CGrpoSampler, agreement, allowed_misses, conformal_quantile, score
 
 
 def make_sampler(thresholds=(), **options):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ada_lightning.core.records import Belief
-from ada_lightning.methods.sampling import CobaSampler
+from ada_lightning.methods.published.coba import CobaSampler
 from tests.builders import make_pool
 from tests.unit.methods.sampling.planning import GOLDEN, UNKNOWN, planned, seen
 from tests.unit.methods.sampling.test_planned import coba

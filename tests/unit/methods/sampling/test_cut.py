@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from ada_lightning.core.method import Method
-from ada_lightning.core.records import Belief, Grade, SamplingSettings
+from ada_lightning.core.records import Belief, Outcome, SamplingSettings, Verdict
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, StepSettings
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHistoryAdvantage
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import CutSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, ThinnedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.first_grades import FirstGrades
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.rollout.grader import FirstGrades
+from ada_lightning.run.stopping import RunStoppedError
+from research.scripted import ScriptedEngine
 from tests.builders import Collector, InstantGrader, decode, make_prompt, weighed
 from tests.unit.methods.sampling.planning import collected
 
@@ -44,7 +44,7 @@ def drawn(text, sampler, *, step=0, ignores_limit=False):
     (request,) = begun.ask()
     limit = length if request.max_new_tokens is None or ignores_limit else min(length, request.max_new_tokens)
     ids = tuple(range(limit))
-    begun.tell(request, Outcome(text, ids, (0.0,) * limit, is_truncated=limit < length, grade=Grade(reward)))
+    begun.tell(request, Outcome(text, ids, (0.0,) * limit, is_truncated=limit < length, grade=Verdict(reward)))
     return begun.finish(), begun.stats, request
 
 
@@ -63,7 +63,7 @@ def gradient(weight_of):
 @pytest.fixture(autouse=True)
 def coins(monkeypatch):
     """Requests tell which side their coin fell on."""
-    from ada_lightning.core.step_records import Request
+    from ada_lightning.core.records import Request
 
     monkeypatch.setattr(Request, "goes_on", property(lambda request: request.max_new_tokens is None), raising=False)
 
@@ -191,7 +191,7 @@ def test_what_was_cut_is_not_taken_for_graded_or_truncated():
     """Figures are of responses of any length; a reward that fails each time ends the run."""
     engine = LongEngine({1: 0.5})
     grader = AskedGrader()
-    grader._grade = lambda text: Grade(None, "crash")
+    grader._grade = lambda text: Verdict(None, failure="crash")
     _, stats = Collector(decode=decode).collect(
         [make_prompt(1)] * 16, engine=engine, grader=grader, sampler=cutting(group_size=4), selection=AllSelection(),
         settings=SamplingSettings(max_new_tokens=16),

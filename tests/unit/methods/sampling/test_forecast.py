@@ -3,14 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ada_lightning.methods.sampling import BalanceSampler, PilotCommitSampler, UniformSampler
+from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection
+from ada_lightning.methods.published.pilot_commit import PilotCommitSampler, ResolvedSelection
+from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.sampling.forecast import forecast, posterior_pass_rates
-from ada_lightning.methods.selection import (
-    AllSelection,
-    BalancedSelection,
-    LargestAdvantageBatchSelection,
-    ResolvedSelection,
-)
+from ada_lightning.methods.selection import AllSelection, BalancedSelection
 
 
 def test_certain_prompts_cost_the_whole_budget_and_mixed_ones_little():

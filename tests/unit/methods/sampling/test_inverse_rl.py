@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ada_lightning.core.records import Prompt, Response, ResponsePool
-from ada_lightning.methods.sampling import CharacterShares, InverseRlSampler
+from ada_lightning.methods.published.inverse_rl import CharacterShares, InverseRlSampler
 
 TEXTS = ("abc", "12", "a b 1", "!?", "hello 7", "42!", "x", "9 9 9 9")
 TRUE = np.array([1.0, -2.0, 0.5, 1.5, -1.0])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ada_lightning.core.records import Belief
-from ada_lightning.methods.sampling import KnapsackSampler
+from ada_lightning.methods.published.knapsack import KnapsackSampler
 from tests.unit.methods.sampling.planning import GOLDEN, UNKNOWN, planned, seen
 
 FEW = Belief(1.0, 8.0, 7.0, 0.0)

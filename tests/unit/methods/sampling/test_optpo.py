@@ -8,13 +8,12 @@ import random
 
 import pytest
 
-from ada_lightning.core.records import Generation, Grade, Prompt, Response, ResponsePool
+from ada_lightning.core.records import Outcome, Prompt, Response, ResponsePool, Verdict
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.estimators import BetaHistory
-from ada_lightning.methods.sampling import OptPoSampler
-from ada_lightning.methods.sampling.optpo import majority
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.methods.published.optpo import OptPoSampler, majority
+from research.scripted import ScriptedEngine
 from tests.builders import InstantGrader, assigned
 from tests.unit.methods.sampling.planning import collected
 
@@ -130,7 +129,7 @@ class VotingEngine(ScriptedEngine):
         generator = random.Random(seed)
         (token,) = generator.choices(range(5), weights=[4, 2, 1, 1, 1])
         polls = generator.randrange(1, 20)
-        self._running[request_id] = (self._clock + polls, Generation(request_id, (token,), (-0.5,), False))
+        self._running[request_id] = (self._clock + polls, Outcome("", (token,), (-0.5,), False, request_id=request_id))
 
 
 def collect(reward_of, schedule):
@@ -138,7 +137,7 @@ def collect(reward_of, schedule):
     sampler = make_sampler(threshold=20.0, samples_per_round=4, n_max=16, group_size=16)
 
     def grade(text):
-        return Grade(reward_of(text), answer=None if text == "4" else text, components={"truth": reward_of(text)})
+        return Verdict(reward_of(text), answer=None if text == "4" else text, components={"truth": reward_of(text)})
 
     engine, keys = VotingEngine(pass_rates={}), dict.fromkeys(range(30))
     return collected(sampler, keys, engine=engine, grader=InstantGrader(grade), schedule=schedule)

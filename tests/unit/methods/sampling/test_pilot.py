@@ -7,7 +7,9 @@ import math
 import pytest
 
 from ada_lightning.core.records import ResponsePool
-from ada_lightning.methods.sampling import DarsSampler, PilotCommitSampler, SpeedSampler
+from ada_lightning.methods.published.dars import DarsSampler
+from ada_lightning.methods.published.pilot_commit import PilotCommitSampler
+from ada_lightning.methods.published.speed import SpeedSampler
 from tests.builders import make_pool, make_prompt, make_response
 
 DARS = {"num_pilot": 8, "n_max": 64, "hardness_weighted": False, "normalize_std": True, "group_size": 64}

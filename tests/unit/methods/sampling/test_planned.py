@@ -12,19 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
-from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
-from ada_lightning.analysis.metrics.rollout import RolloutMetrics
-from ada_lightning.core.records import Belief, Grade
-from ada_lightning.core.result import RolloutResult
+from ada_lightning.analysis.metrics.rollout import EstimatorCalibration, RolloutMetrics
+from ada_lightning.core.records import Belief, Verdict
+from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.core.stopping import CappedRule, FixedRule
-from ada_lightning.methods.sampling import (
-    CobaSampler,
-    DrGrpoVariance,
-    EstimatedSampler,
-    KnapsackSampler,
-    RlooVariance,
-    VipSampler,
-)
+from ada_lightning.methods.published.coba import CobaSampler
+from ada_lightning.methods.published.knapsack import KnapsackSampler
+from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.published.vip import DrGrpoVariance, RlooVariance, VipSampler
 from ada_lightning.methods.sampling.forecast import forecast
 from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.selection import AllSelection
@@ -193,7 +188,7 @@ def test_a_rollout_gives_every_prompt_its_planned_number_in_one_pass(make):
 
 
 def test_draws_without_a_grade_are_not_made_up_for_and_shorten_the_rule_that_the_pool_ended_by():
-    failing = InstantGrader(lambda text: Grade(None, "OSError") if text == "1" else Grade(0.0))
+    failing = InstantGrader(lambda text: Verdict(None, failure="OSError") if text == "1" else Verdict(0.0))
     groups, stats = collect(EstimatedSampler(responses_per_prompt=6, gamma=0.0), failing)
     assert [group.pool.num_drawn for group in groups] == [6] * 4
     assert stats.num_failed > 0

@@ -6,8 +6,7 @@ import torch
 
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import PoolMeanAdvantage
-from ada_lightning.methods.sampling import PruningSampler
-from ada_lightning.methods.selection import PruningSelection
+from ada_lightning.methods.published.pruning import PruningSampler, PruningSelection
 from ada_lightning.training.losses import ConstantReduction
 from ada_lightning.training.packing import pack_groups
 from tests.builders import make_pool, weighed

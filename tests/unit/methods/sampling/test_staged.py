@@ -13,11 +13,10 @@ from scipy.stats import t
 from ada_lightning.core.protocols import GradientNorm
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.gradient_norms import ConstantNorm
-from ada_lightning.methods.sampling import GvmSampler, XrpoSampler
+from ada_lightning.methods.published.gvm import GvmSampler, gvm_weight
+from ada_lightning.methods.published.xrpo import XrpoSampler, xrpo_priority
 from ada_lightning.methods.sampling.allocation import allocate
 from ada_lightning.methods.sampling.forecast import forecast
-from ada_lightning.methods.sampling.gvm import gvm_weight
-from ada_lightning.methods.sampling.xrpo import xrpo_priority
 from ada_lightning.methods.selection import AllSelection
 from tests.builders import make_pool, make_prompt
 from tests.unit.methods.sampling.planning import GOLDEN, divided, pilots

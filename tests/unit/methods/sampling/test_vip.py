@@ -9,7 +9,7 @@ import pytest
 
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, LeaveOneOutAdvantage
-from ada_lightning.methods.sampling import DrGrpoVariance, RlooVariance, VipSampler
+from ada_lightning.methods.published.vip import DrGrpoVariance, RlooVariance, VipSampler
 from tests.builders import assigned, make_group
 from tests.unit.methods.sampling.planning import planned, seen
 

@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from ada_lightning.methods.selection import BanditSelection
-from ada_lightning.methods.selection.bandit import ENTROPY, REWARD
-from ada_lightning.methods.selection.contexts import CONTEXTS, response_contexts
+from ada_lightning.methods.published.rollout_bandits import (
+    CONTEXTS,
+    ENTROPY,
+    REWARD,
+    BanditSelection,
+    response_contexts,
+)
 from tests.builders import make_pool
 
 LENGTHS = [1, 9, 1, 9, 1, 9, 1, 9]

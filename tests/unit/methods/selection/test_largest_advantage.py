@@ -7,7 +7,8 @@ import pytest
 
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages import PoolMeanAdvantage
-from ada_lightning.methods.selection import AllSelection, LargestAdvantageBatchSelection, LargestAdvantageSelection
+from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection, LargestAdvantageSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.methods.selection.magnitude import pool_advantages
 from tests.builders import assigned, make_pool
 

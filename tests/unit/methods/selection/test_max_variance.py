@@ -8,8 +8,8 @@ from statistics import pvariance
 
 import pytest
 
-from ada_lightning.methods.selection import BalancedSelection, MaxVarianceSelection
-from ada_lightning.methods.selection.max_variance import best_num_highest
+from ada_lightning.methods.published.pods import MaxVarianceSelection, best_num_highest
+from ada_lightning.methods.selection import BalancedSelection
 from tests.builders import make_pool
 
 

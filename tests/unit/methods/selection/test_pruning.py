@@ -11,7 +11,9 @@ from ada_lightning.core.records import ResponseGroup
 from ada_lightning.core.stopping.rule import FixedRule
 from ada_lightning.methods.advantages import ExactAdvantage, PoolMeanAdvantage, WeightedLeaveOneOutAdvantage
 from ada_lightning.methods.objectives import LogObjective
-from ada_lightning.methods.selection import AllSelection, LargestAdvantageSelection, PruningSelection
+from ada_lightning.methods.published.cppo import LargestAdvantageSelection
+from ada_lightning.methods.published.pruning import PruningSelection
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.training.batch import BatchCounts
 from ada_lightning.training.losses import ConstantReduction, ResponseMeanReduction
 from ada_lightning.training.packing import group_microbatch

@@ -10,18 +10,17 @@ import pytest
 
 from ada_lightning.core.records import Belief
 from ada_lightning.core.stopping import FixedRule, PilotRule
+from ada_lightning.methods.published.cppo import LargestAdvantageBatchSelection, LargestAdvantageSelection
+from ada_lightning.methods.published.pilot_commit import ResolvedSelection
+from ada_lightning.methods.published.pods import MaxVarianceSelection
+from ada_lightning.methods.published.pruning import PruningSelection
+from ada_lightning.methods.published.raft import PositivesSelection
+from ada_lightning.methods.published.rollout_bandits import BanditSelection
 from ada_lightning.methods.selection import (
     AllSelection,
     BalancedSelection,
-    BanditSelection,
-    LargestAdvantageBatchSelection,
-    LargestAdvantageSelection,
-    MaxVarianceSelection,
-    PositivesSelection,
-    PruningSelection,
     QuantileSelection,
     RarerClassSelection,
-    ResolvedSelection,
     StratifiedSelection,
     ThinnedSelection,
 )
@@ -59,7 +58,7 @@ def test_every_selection_keeps_the_contract(name):
         assert all(each.selection_weight > 0 and each.inverse_probability >= 1 for each in group)
     assert kept[2] == ()
     assert any(kept)
-    assert isinstance(selection.bend(), str)
+    assert isinstance(selection.caveat(), str)
     assert selection.takes(pools[0])
     selection.learn({})
     selection.load_state_dict(selection.state_dict())

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ada_lightning.analysis.statement import describe_update
-from ada_lightning.config.selection import selection_errors
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.method_rules import selection_errors
+from ada_lightning.config.view import ConfigView
 from ada_lightning.core.records import Belief, ResponseGroup
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
 from ada_lightning.methods.sampling import UniformSampler
@@ -106,18 +106,18 @@ THINNED = ["+experiment=ada", "selection=thinned"]
     ],
 )
 def test_what_thinning_does_not_go_with_is_refused(overrides, said):
-    (error,) = selection_errors(Setup(composed(*overrides)))
+    (error,) = selection_errors(ConfigView(composed(*overrides)))
     assert said in error
 
 
 @pytest.mark.parametrize("overrides", [THINNED, ["+experiment=pruning"]])
 def test_what_it_goes_with_passes(overrides):
-    assert list(selection_errors(Setup(composed(*overrides)))) == []
+    assert list(selection_errors(ConfigView(composed(*overrides)))) == []
 
 
 def test_a_selection_within_another_is_looked_at():
     within = ["selection.selection._target_=ada_lightning.methods.selection.ThinnedSelection"]
-    (error,) = selection_errors(Setup(composed("+experiment=grpo", "selection=resolved", *within)))
+    (error,) = selection_errors(ConfigView(composed("+experiment=grpo", "selection=resolved", *within)))
     assert error.startswith("selection.selection: ThinnedSelection thins out")
 
 

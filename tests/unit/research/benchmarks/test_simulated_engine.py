@@ -9,9 +9,9 @@ import pytest
 from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.replica import Fate, Fates, StepTime
+from research.scripted import ScriptedGrader
 from tests.builders import Collector
 
 SETTINGS = SamplingSettings(max_new_tokens=100)

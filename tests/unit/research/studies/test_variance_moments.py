@@ -7,7 +7,8 @@ import pytest
 
 from ada_lightning.core.stopping.rule import FixedRule, QuotaRule
 from ada_lightning.methods.advantages import PoolMeanAdvantage
-from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, SpeedSampler, UniformSampler
+from ada_lightning.methods.published.speed import SpeedSampler
+from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from research.benchmarks.simulation.pass_rates import Mix
 from research.studies.variance.files import KINDS, load

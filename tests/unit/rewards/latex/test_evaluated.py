@@ -1,8 +1,8 @@
 import pytest
 
-from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.evaluated import is_worked_out, num_open
 from ada_lightning.rewards.latex.grammar import read
+from ada_lightning.rewards.latex.statement import read_statement
 from ada_lightning.rewards.latex.text import tidy
 
 

@@ -9,12 +9,12 @@ import pytest
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes, turn_seed
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from ada_lightning.rollout.grader import StepwiseGrader
 from research.benchmarks.faults.environments import FAULTS, HARMLESS
 from research.benchmarks.faults.hostile import play, prompts_of
+from research.scripted import ScriptedEngine
 from tests import builders
 from tests.builders import SETTINGS, InstantGrader, make_prompt
 from tests.unit.rollout.episodes.local import HERE, LocalEnvironments
@@ -30,7 +30,7 @@ def scattered(**options):
 
 
 def collect(environments, prompts, *, engine=None, sampler=BALANCE, max_turns=4, grader=None, **options):
-    episodes = OpenEpisodes(environments, lambda text: SCAFFOLD, sampling=SETTINGS, max_turns=max_turns, seed=0)
+    episodes = OpenEpisodes(environments, lambda text: SCAFFOLD, max_turns=max_turns, seed=0)
     found = builders.collect(
         prompts, engine or scattered(), sampler, episodes=episodes, grader=grader or InstantGrader(), **options
     )
@@ -226,7 +226,7 @@ def test_an_engine_that_breaks_between_turns_costs_no_episode(monkeypatch):
 
     def drawn(*engines):
         environments = LocalEnvironments(monkeypatch, "Noisy")
-        episodes = OpenEpisodes(environments, lambda text: SCAFFOLD, sampling=SETTINGS, max_turns=4, seed=0)
+        episodes = OpenEpisodes(environments, lambda text: SCAFFOLD, max_turns=4, seed=0)
         settings = StepSettings(seed=0)
         steps = [
             Step([make_prompt(1)], sampler=UniformSampler(group_size=3), selection=AllSelection(), settings=settings,
@@ -257,7 +257,7 @@ def test_an_interrupt_leaves_nothing_open(monkeypatch):
             raise KeyboardInterrupt
 
     environments, engine = LocalEnvironments(monkeypatch, "Noisy", late=True), scattered(max_num_seqs=4)
-    episodes = OpenEpisodes(environments, lambda text: SCAFFOLD, sampling=SETTINGS, max_turns=4, seed=0)
+    episodes = OpenEpisodes(environments, lambda text: SCAFFOLD, max_turns=4, seed=0)
     with pytest.raises(KeyboardInterrupt):
         builders.collect([1, 2], engine, BALANCE, episodes=episodes, interrupt_check=interrupt)
     assert (engine.num_in_flight(), episodes.num_open, environments.wait(0)) == (0, 0, [])

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ada_lightning.core.records import Generation, Grade, Prompt, SamplingSettings
+from ada_lightning.core.records import Outcome, Prompt, Request, Verdict
 from ada_lightning.data.formats import ChatFormat
 from ada_lightning.rollout.episodes.continuation import Continuation, ContinuationError
-from ada_lightning.rollout.episodes.messages import Reply
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
+from ada_lightning.rollout.episodes.worker import Reply
 from ada_lightning.training.models.tiny import SPECIAL_TOKENS, byte_tokenizer
 
 END = 2
@@ -116,26 +116,25 @@ def test_an_episode_is_what_was_sampled_with_what_was_said_between(turns, reward
     """Any ids, valid text or not; each request is what is known so far, and turns' rewards add up."""
     made, _ = continuation(template("", "<|im_start|>", "", "\n", "", "\n"))
     replies = [Reply(text, b"state", reward=reward) for (_, text), reward in zip(turns, rewards, strict=False)]
-    end = Reply(is_end=True, grade=Grade(0.5, answer="7"), reward=replies[-1].reward)
+    end = Reply(is_end=True, grade=Verdict(0.5, answer="7"), reward=replies[-1].reward)
     environments = Scripted([*replies[:-1], end])
-    open_episodes = OpenEpisodes(
-        environments, made.after, sampling=SamplingSettings(max_new_tokens=8), max_turns=9, seed=0
-    )
+    open_episodes = OpenEpisodes(environments, made.after, max_turns=9, seed=0)
     step, prompt = SimpleNamespace(stage="train", step=0), Prompt("p", (), prompt_ids=(7, 8))
-    request = SimpleNamespace(slot=0, sample_index=0, seed=5, prompt=prompt)
+    request = Request(0, prompt, 0, 5, is_ahead=False)
     ids, is_sampled = [], []
     for number, (sampled, reply) in enumerate(turns, start=1):
         logprobs = tuple(-0.1 * (place + 1) for place in range(len(sampled)))
-        open_episodes.note_turn("e", step, request, Generation("", tuple(sampled), logprobs, False), "text")
+        open_episodes.note_turn("e", step, request, Outcome("text", tuple(sampled), logprobs, False))
         ids, is_sampled = ids + sampled, is_sampled + [True] * len(sampled)
         ended = list(open_episodes.receive(10**6))
         if number < len(turns):
             suffix = made.after(reply)
             ids, is_sampled = ids + suffix, is_sampled + [False] * len(suffix)
-            (turn,) = open_episodes.take_ready(9)
+            ((_, turn),) = open_episodes.take_ready(9)
             assert (turn.ids, ended) == ((7, 8, *ids), [])
-    (found,) = ended
-    assert (found.generation.response_ids, found.episode.is_sampled) == (tuple(ids), tuple(is_sampled))
-    assert [value < 0 for value in found.generation.sampling_logprobs] == is_sampled
+    ((_, _, found, is_graded),) = ended
+    assert is_graded
+    assert (found.response_ids, found.episode.is_sampled) == (tuple(ids), tuple(is_sampled))
+    assert [value < 0 for value in found.sampling_logprobs] == is_sampled
     given_rewards = [reward for reward in rewards[: len(turns)] if reward is not None]
     assert (found.grade.reward, found.grade.answer) == (0.5 + sum(given_rewards), "7")

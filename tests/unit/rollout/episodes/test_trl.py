@@ -8,8 +8,8 @@ import pytest
 from ada_lightning.core.records import Completion, Prompt
 from ada_lightning.rewards import worker as reward_worker
 from ada_lightning.rollout.episodes import worker
-from ada_lightning.rollout.episodes.messages import Call
 from ada_lightning.rollout.episodes.trl import TrlEnvironment
+from ada_lightning.rollout.episodes.worker import Call
 
 HERE = "tests.unit.rollout.episodes.trl_environments"
 PROMPT = Prompt("p", ({"role": "user", "content": "Count."},), {"answer": "5", "columns": {"level": 3}})

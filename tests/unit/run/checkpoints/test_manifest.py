@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.run.checkpoints import damage, write_manifest
-from ada_lightning.run.checkpoints.manifest import FILE
+from ada_lightning.run.checkpoints import MANIFEST, damage, write_manifest
 
 
 @pytest.fixture
@@ -31,8 +30,8 @@ def flip_a_bit(path):
         ),
         (lambda f: (f / "trainer.ckpt").write_bytes(b"stat"), "trainer.ckpt has 4 bytes instead of 5"),
         (lambda f: (f / "trainer.ckpt").unlink(), "trainer.ckpt is missing"),
-        (lambda f: (f / FILE).write_text("{}"), "manifest.json or a file cannot be read"),
-        (lambda f: (f / FILE).unlink(), "manifest.json or a file cannot be read (FileNotFoundError"),
+        (lambda f: (f / MANIFEST).write_text("{}"), "manifest.json or a file cannot be read"),
+        (lambda f: (f / MANIFEST).unlink(), "manifest.json or a file cannot be read (FileNotFoundError"),
     ],
 )
 def test_damage_is_found_and_named(folder, change, message):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.training.attention import PackedAttention, layout, long
+from ada_lightning.training.attention import PackedAttention, layout
 from ada_lightning.training.attention import packed as attention
 from ada_lightning.training.logprobs import chosen_logprobs
 from tests.builders import packed as batch_of
@@ -111,7 +111,7 @@ def _same_weights():
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_logprobs_and_gradients_are_those_of_one_sequence_at_a_time(architecture, share_prompts, short, monkeypatch):
     monkeypatch.setattr(layout, "SHORT", short)
-    monkeypatch.setattr(long, "ONE_MASK", 0 if short == 1 else 30)
+    monkeypatch.setattr(attention, "ONE_MASK", 0 if short == 1 else 30)
     model, microbatch = architecture().to(DEVICE), microbatch_of(share_prompts=share_prompts)
     if short == 20 and share_prompts:
         assert {len(parts) for parts in microbatch.document_lengths if sum(parts) > short}

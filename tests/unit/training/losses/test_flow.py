@@ -12,7 +12,7 @@ from torch import nn
 
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.training.losses import FlowRlLoss, PartitionHead, ResponseMeanReduction, TokenMeanReduction
-from ada_lightning.training.losses.partition import prompt_means
+from ada_lightning.training.losses.flow import prompt_means
 from tests.builders import make_group, packed
 from tests.device import DEVICE
 from tests.unit.training.losses.two_responses import OLD, make_terms

@@ -74,4 +74,4 @@ def test_bounds_that_reject_everything_are_refused(cls):
     "cls", [TokenTruncation, TokenRejection, SequenceTruncation, SequenceRejection, GeometricRejection]
 )
 def test_each_says_what_it_bends(cls):
-    assert make_loss("clipped", importance=cls(), importance_cap=2.0).bends() == [cls().bend(2.0)]
+    assert make_loss("clipped", importance=cls(), importance_cap=2.0).caveats() == [cls().caveat(2.0)]

@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from ada_lightning.training.models.checkpoint import check_description, check_readable, check_weights
+from ada_lightning.training.models.served import check_description, check_readable, check_weights
 
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from ada_lightning.config.setup import Setup
+from ada_lightning.config.view import ConfigView
 from ada_lightning.core.protocols import PromptEmbedding
 from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators import FixedLengthScale, GaussianProcessEstimator
@@ -134,7 +134,7 @@ def test_the_check_of_the_configuration_reaches_it(tmp_path):
     embedding = {"_target_": f"{estimators}.sentence_encoder.SentenceEncoder", "path": f"{tmp_path}/none"}
     scale = {"_target_": f"{estimators}.MedianDistance"}
     process = {"_target_": f"{estimators}.GaussianProcessEstimator", "embedding": embedding, "length_scale": scale}
-    (error,) = Setup(OmegaConf.create({"estimator": process})).errors("estimator")
+    (error,) = ConfigView(OmegaConf.create({"estimator": process})).errors("estimator")
     assert error.startswith("estimator: estimator.embedding.path=")
     assert error.endswith("does not exist; give a folder with an encoder, or a hub id (organisation/name)")
 

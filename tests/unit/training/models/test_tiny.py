@@ -1,6 +1,6 @@
 import pytest
 
-from ada_lightning.training.models.checkpoint import check_description, check_weights
+from ada_lightning.training.models.served import check_description, check_weights
 from ada_lightning.training.models.tiny import TinyLlama
 
 

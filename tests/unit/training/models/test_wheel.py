@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from ada_lightning.training.models import wheel
-from ada_lightning.training.models.checkpoint import check_description, check_weights
+from ada_lightning.training.models.served import check_description, check_weights
 from ada_lightning.training.models.wheel import SmolLM2Wheel
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from ada_lightning.training.token_masks.curvature import AdamState, adam_logit_change
+from ada_lightning.training.token_masks.capo import AdamState, adam_logit_change
 
 K, V, H, TEMPERATURE = 7, 11, 5, 0.7
 LR, BETAS, EPS, STEPS = 0.2, (0.9, 0.999), 1e-8, 40

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from ada_lightning.training.updates.drift import Drift, effective_sample_size
+from ada_lightning.training.updates.sums import Drift, effective_sample_size
 from tests.builders import packed, random_group
 
 GROUP = random_group(3, [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0])

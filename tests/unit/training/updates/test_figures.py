@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ada_lightning.training.updates.figures import add_sums, update_figures
+from ada_lightning.training.updates.sums import add_sums, update_figures
 
 
 def test_sums_add_up_and_maxima_stay() -> None:

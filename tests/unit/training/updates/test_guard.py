@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.training.updates import UpdateGuard
 
 

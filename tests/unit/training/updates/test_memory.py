@@ -8,7 +8,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 
-from ada_lightning.run.out_of_memory import is_out_of_memory
+from ada_lightning.run.machine import is_out_of_memory
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.packing import group_microbatch
 from ada_lightning.training.updates import UpdateOutOfMemoryError, halved

@@ -1,0 +1,245 @@
+"""The prompts of a run: read from their source, encoded for a model, without those that cannot be graded."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import LightningDataModule
+
+from ada_lightning.core.protocols import PromptSource
+from ada_lightning.core.records import Prompt
+from ada_lightning.data.encoder import PromptEncoder, RefusedPromptError
+from ada_lightning.data.formats import PromptFormat
+from ada_lightning.data.layouts import TEMPLATE_ARGUMENTS
+from ada_lightning.data.prompts import place_of
+from ada_lightning.data.report import DataReport
+from ada_lightning.rewards.hints import ungradable_prompts
+from ada_lightning.rewards.pool import RewardPool
+
+_SELECTED = "selected.parquet"
+
+
+class OnlyPrompts:
+    """A list of prompt ids from a file, read and checked at construction.
+
+    Args:
+        path: folder that ``prepare.py`` wrote, or a parquet file with a column ``prompt_id``, such as a part of its
+            ``prompts.parquet``.
+
+    Raises:
+        ValueError: there is no such file, it cannot be read, or it holds no prompt id.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.prompt_ids = frozenset(_read(self.path / _SELECTED if self.path.is_dir() else self.path))
+
+    def check(self, prompts: Sequence[Prompt]) -> None:
+        """Compare with the training prompts.
+
+        Raises:
+            ValueError: none of them is in the file.
+        """
+        if self.prompt_ids.isdisjoint(prompt.prompt_id for prompt in prompts):
+            raise ValueError(
+                f"data.only = {self.path} has {len(self.prompt_ids)} prompts and none of the {len(prompts)} training "
+                "prompts is among them: it was made from other data; give it the data settings it was prepared with "
+                "(its config.yaml has them), or leave it out: data.only=null"
+            )
+
+    def keep(self, prompts: Sequence[Prompt]) -> list[Prompt]:
+        """Return the prompts that are in the file, in their order; warns of ids that none of them has.
+
+        Raises:
+            ValueError: none of them is in the file.
+        """
+        self.check(prompts)
+        kept = [prompt for prompt in prompts if prompt.prompt_id in self.prompt_ids]
+        num_missing = len(self.prompt_ids) - len({prompt.prompt_id for prompt in kept})
+        if num_missing:
+            warnings.warn(
+                f"{num_missing} of the {len(self.prompt_ids)} prompts of data.only = {self.path} are not among the "
+                "training prompts",
+                stacklevel=2,
+            )
+        return kept
+
+
+def _read(file: Path) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    way_out = "give a folder that prepare.py has finished, or a parquet file with a column prompt_id"
+    if not file.is_file():
+        raise ValueError(f"data.only: there is no file {file}; {way_out}")
+    try:
+        has_column = "prompt_id" in pq.read_schema(file).names
+        table = pq.read_table(file, columns=["prompt_id"] if has_column else [], partitioning=None)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ValueError(f"data.only: {file} cannot be read as parquet ({error}); {way_out}") from error
+    if not has_column:
+        raise ValueError(f"data.only: {file} has no column prompt_id; {way_out}")
+    prompt_ids = [value for value in table["prompt_id"].to_pylist() if isinstance(value, str)]
+    if not prompt_ids:
+        raise ValueError(f"data.only: {file} holds no prompt; widen the band it was selected with")
+    return prompt_ids
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Checksums of the encoded prompts of a run, in their order: a few bytes, however many prompts there are."""
+
+    num_train: int
+    train: str
+    """Of the ids of the training prompts, which are made of their texts and answers."""
+    heldout: str
+    """The same of the held-out prompts."""
+    tokens: str
+    """Of what the model is shown of both."""
+
+    @classmethod
+    def of(cls, train: Sequence[Prompt], heldout: Sequence[Prompt]) -> Fingerprint:
+        """Return that of some prompts."""
+        tokens = hashlib.sha256()
+        for prompt in (*train, *heldout):
+            tokens.update(array("q", (len(prompt.prompt_ids), *prompt.prompt_ids)).tobytes())
+        return cls(len(train), _of_ids(train), _of_ids(heldout), tokens.hexdigest()[:16])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as a checkpoint keeps it."""
+        return asdict(self)
+
+    def difference(self, earlier: Mapping[str, Any]) -> str:
+        """Return in words how an earlier one differs; nothing where it does not."""
+        found = []
+        if self.train != earlier["train"]:
+            found.append(
+                f"{self.num_train} training prompts, {earlier['num_train']} then; rows were added, removed, changed or "
+                "put in another order"
+            )
+        if self.heldout != earlier["heldout"]:
+            found.append("other held-out prompts, so that evaluations before and after do not compare")
+        if not found and self.tokens != earlier["tokens"]:
+            found.append("the same texts become other tokens, as with another template, or one that prints the date")
+        return "; ".join(found)
+
+
+def _of_ids(prompts: Sequence[Prompt]) -> str:
+    return hashlib.sha256("\n".join(prompt.prompt_id for prompt in prompts).encode()).hexdigest()[:16]
+
+
+class EncodedPrompts(LightningDataModule):
+    """Training and held-out prompts with their tokens; :class:`~.datamodule.RolloutDataModule` makes steps of them.
+
+    Args:
+        source: where prompts come from.
+        max_prompt_tokens: longer prompts are dropped, counted and warned about.
+        format: how chat turns become tokens; None chooses by the tokenizer.
+        only: the prompts to train on; None: all.
+    """
+
+    _fingerprint: Fingerprint | None = None
+
+    def __init__(
+        self, *, source: PromptSource, max_prompt_tokens: int, format: PromptFormat | None, only: OnlyPrompts | None
+    ) -> None:
+        super().__init__()
+        self.source, self.max_prompt_tokens, self.format, self.only = source, max_prompt_tokens, format, only
+        self.report = DataReport()
+        """What became of the prompts on their way here; complete once :meth:`encode_prompts` ran."""
+        self.train_prompts: list[Prompt] = []
+        """Those of one epoch: a source that mixes may repeat some."""
+        self.heldout_prompts: list[Prompt] = []
+
+    def check(self) -> None:
+        """Compare ``only`` with the training prompts. No model is needed for it.
+
+        Raises:
+            ValueError: it has none of them.
+        """
+        if self.only:
+            self.only.check(self.source.train_prompts())
+
+    def encode_prompts(self, tokenizer: Any) -> None:
+        """Tokenise both splits; needed before training, evaluation or preview.
+
+        Raises:
+            ValueError: no training prompt is left.
+        """
+        encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens, prompt_format=self.format)
+        self.report = DataReport(getattr(self.source, "reports", ()), notes=getattr(self.source, "notes", ()))
+        listed = self.source.train_prompts()
+        if self.only:
+            num_all, listed = len(listed), self.only.keep(listed)
+            note = f"data.only = {self.only.path} leaves {len(listed)} of {num_all} prompts to train on"
+            self.report.notes.append(note)
+        both = (("train", listed), ("heldout", self.source.heldout_prompts()))
+        for name, count in encoder.unread_arguments([prompt for _, prompts in both for prompt in prompts]).items():
+            self.report.notes.append(
+                f"{count} prompts set {name!r} in {TEMPLATE_ARGUMENTS}, and the chat template does not read it"
+            )
+        for split, prompts in both:
+            try:
+                encoded = encoder.encode(prompts)
+            except RefusedPromptError as error:
+                raise ValueError(f"{place_of(self.source, error.prompt.prompt_id)}: {error.reason}") from error
+            kept = {prompt.prompt_id for prompt in encoded}
+            too_long = [prompt for prompt in prompts if prompt.prompt_id not in kept]
+            limit = f"more than data.max_prompt_tokens = {self.max_prompt_tokens}"
+            self.report.drop(split, "too long", [(prompt, limit) for prompt in too_long])
+            self._set_prompts(split, encoded)
+
+    def read(self, tokenizer: Any, grader: RewardPool) -> None:
+        """Encode the prompts and leave out those that cannot be graded, whose workers may be running afterwards.
+
+        Raises:
+            ValueError: no training prompt is left.
+        """
+        self.encode_prompts(tokenizer)
+        train = ungradable_prompts(grader, self.train_prompts, "training")
+        self.drop_prompts(train | ungradable_prompts(grader, self.heldout_prompts, "held-out"))
+
+    def drop_prompts(self, reasons: Mapping[str, str]) -> None:
+        """Leave prompts out of both splits and enter them in the report, by reasons for prompt ids.
+
+        Ids that this run does not have are passed over.
+
+        Raises:
+            ValueError: no training prompt would be left.
+        """
+        for split, prompts in (("train", self.train_prompts), ("heldout", self.heldout_prompts)):
+            distinct = list({prompt.prompt_id: prompt for prompt in prompts}.values())
+            dropped = {prompt.prompt_id: prompt for prompt in distinct if prompt.prompt_id in reasons}
+            if not dropped:
+                continue
+            if split == "train" and len(dropped) == len(distinct):
+                first = next(iter(dropped))
+                raise ValueError(
+                    f"none of the {len(distinct)} training prompts has an answer that the reward can use; the first, "
+                    f"{first}: {reasons[first]}"
+                )
+            self.report.drop(split, "unusable answer", [(prompt, reasons[key]) for key, prompt in dropped.items()])
+            self._set_prompts(split, [prompt for prompt in distinct if prompt.prompt_id not in dropped])
+
+    def _set_prompts(self, split: str, prompts: Sequence[Prompt]) -> None:
+        """Keep the usable prompts of a split: those to train on as often as the source shows them in an epoch."""
+        self._fingerprint = None
+        self.report.keep(split, prompts)
+        if split == "heldout":
+            self.heldout_prompts = list(prompts)
+        else:
+            repeat = getattr(self.source, "epoch", list)
+            self.train_prompts = repeat(prompts)
+            self.report.epoch(self.train_prompts)
+
+    @property
+    def _prompts_now(self) -> Fingerprint:
+        """What tells whether a run goes on with the prompts that it began with."""
+        self._fingerprint = self._fingerprint or Fingerprint.of(self.train_prompts, self.heldout_prompts)
+        return self._fingerprint
