@@ -1,7 +1,7 @@
 """A method as the parts that a loop of one's own needs, without a run, a model or an engine; without Hydra or torch.
 
-Kept of a recipe is what decides who is sampled, what trains and what it weighs. The rest is the part of whoever trains:
-a method that consists of such a rest is refused by a sentence.
+It keeps what decides who is sampled, what trains and what each response weighs. The rest of a recipe is the trainer's
+own. A method that consists of such a rest is refused by a sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ada_lightning.methods.recipe import DEFAULTS, PARTS, Recipe, put
 from ada_lightning.methods.view import ADVANTAGES, MethodView, PlainView
 
 SETTINGS = {"positive_threshold": 0.7, "truncated": "grade", "grader_failure": "exclude"}
-"""Of ``rollout``: what a response counts as, and what a run has by default."""
+"""Settings of ``rollout`` that say what a response counts as, with the defaults of a run (``conf/rollout``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _known(name: str) -> Recipe:
 
 
 def _sorted_out(overrides: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
-    """Part chosen parts and options within them from values of settings, and refuse what nothing here would read."""
+    """Return chosen parts, options within them, and settings, each by its key; refuse what nothing here would read."""
     parts: dict[str, Any] = {}
     options: dict[str, str] = {}
     values: dict[str, Any] = {}

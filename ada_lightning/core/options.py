@@ -126,8 +126,8 @@ def option(
         text: what it is; the first paragraph of the class's docstring unless given.
         choices: settings that are chosen by a word, from the group ``<group>/<setting>``.
         hidden: settings that have a default and are no part of the option.
-        below: key of the group that has the part, where the group itself is another one: a reward in its pool.
-        beside: settings of that other one.
+        below: key within the group at which the part stands, as a reward stands in its pool.
+        beside: settings that stand beside that key.
         package: where its values go, if not below the name of its group; ``_global_`` is the top.
         defaults: further entries of Hydra's defaults list.
         **values: settings whose value is not the constructor's default, above all references to other settings:
@@ -135,11 +135,11 @@ def option(
             within the part is given by :func:`use`.
 
     Raises:
-        ValueError: the name is taken, or a default is nothing that a file can hold.
+        ValueError: another class has the name, or no file can hold a default.
     """
 
     def register(kind: type[T]) -> type[T]:
-        shown = {key: _plain(value, f"{group}={name}: {key}") for key, value in values.items()}
+        shown = {key: plain(value, f"{group}={name}: {key}") for key, value in values.items()}
         node = _settings(kind, {*hidden, *(choices or {})} - shown.keys(), shown)
         for key in (below, group.split("/")[0] if package == "_global_" else ""):
             node = {key: node} if key else node
@@ -171,22 +171,22 @@ def preset(
         **values: settings that differ from the base's.
 
     Raises:
-        ValueError: the name is taken.
+        ValueError: another class has the name.
         KeyError: there is no such base, or it has not one of the settings.
     """
     of = OPTIONS[group][base]
     if unknown := values.keys() - of.values.keys():
         raise KeyError(f"{group}={base} has no {', '.join(sorted(unknown))}")
-    changed = {key: _plain(value, f"{group}={name}: {key}") for key, value in values.items()}
+    changed = {key: plain(value, f"{group}={name}: {key}") for key, value in values.items()}
     chosen = dict(of.choices) | dict(choices or {})
     add(replace(of, name=name, values=dict(of.values) | changed, choices=chosen, text=text))
 
 
 def option_of(kind: Any, group: str) -> Option:
-    """Return the first option of a group that a class was made.
+    """Return the first option of a group that has a class.
 
     Raises:
-        LookupError: it is none, or it is no class.
+        LookupError: the class is no option of the group, or ``kind`` is no class.
     """
     if not isinstance(kind, type):
         raise LookupError(
@@ -250,12 +250,31 @@ def first_paragraph(kind: Any) -> str:
 
 
 def plain(value: Any, what: str = "the setting") -> Any:
-    """Return a setting as YAML has it.
+    """Return a setting as YAML has it; a :class:`Use` becomes a mapping with ``_target_`` and all settings.
+
+    Args:
+        value: a number, a text, None, an enum, a list or tuple, a mapping, or a :class:`Use`.
+        what: names the setting in the message.
 
     Raises:
-        ValueError: it is nothing that a file can hold; ``what`` begins the message.
+        ValueError: no file can hold the value.
     """
-    return _plain(value, what)
+    if isinstance(value, Use):
+        given = {name: plain(each, f"{what}.{name}") for name, each in value.arguments.items()}
+        kind: Any = value.kind  # a class
+        return _settings(kind, set(), given)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, list | tuple):
+        return [plain(each, what) for each in value]
+    if isinstance(value, Mapping):
+        return {str(name): plain(each, f"{what}.{name}") for name, each in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(
+        f"{what} is of type {type(value).__name__}, which no file can hold: give a number, a text, a list, a mapping, "
+        "or a part by use(class, setting=value)"
+    )
 
 
 def _target(found: Option) -> str:
@@ -277,26 +296,7 @@ def _settings(kind: type, hidden: set[str], given: Mapping[str, Any]) -> dict[st
         elif name == "seed":
             found[name] = "${seed}"
         elif name in factories:
-            found[name] = _plain(factories[name](), f"{kind.__name__}.{name}")
+            found[name] = plain(factories[name](), f"{kind.__name__}.{name}")
         elif parameter.default is not parameter.empty:
-            found[name] = _plain(parameter.default, f"{kind.__name__}.{name}")
+            found[name] = plain(parameter.default, f"{kind.__name__}.{name}")
     return found | {name: value for name, value in given.items() if name not in found}
-
-
-def _plain(value: Any, what: str) -> Any:
-    if isinstance(value, Use):
-        given = {name: _plain(each, f"{what}.{name}") for name, each in value.arguments.items()}
-        kind: Any = value.kind  # a class
-        return _settings(kind, set(), given)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, list | tuple):
-        return [_plain(each, what) for each in value]
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each, f"{what}.{name}") for name, each in value.items()}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise ValueError(
-        f"{what} is of type {type(value).__name__}, which no file can hold: give a number, a text, a list, a mapping, "
-        "or a part by use(class, setting=value)"
-    )

@@ -134,7 +134,7 @@ def values_of(node: Any, keys: Collection[str]) -> Iterator[str]:
 
 
 def _made() -> dict[str, Entry]:
-    """Import what is marked, and collect it; without what a script has registered, which is its own."""
+    """Import what is marked, and collect it. What a script has registered itself is left out."""
     for module in marked_modules():
         import_module(module)
     from ada_lightning.core.options import OPTIONS
@@ -175,7 +175,7 @@ def _is_marked(path: Path, mark: re.Pattern[str] = MARK) -> bool:
 
 
 def listed(folder: Path, ending: str) -> list[Path]:
-    """Return the files at and below a folder; without hidden ones, which editors put beside a file that is open."""
+    """Return the files at and below a folder, but no hidden ones: editors put those beside an open file."""
     found = []
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -231,7 +231,7 @@ def _read(file: Path, state: str) -> dict[str, Entry] | None:
 
 
 def _state(folder: Path, ending: str) -> str:
-    """Digest of names, sizes and times of files; that of the inode too, since images are built with times all alike."""
+    """Digest of names, sizes and times of files. The inode's time counts too: images often set all file times alike."""
     found = blake2b(digest_size=16)
     for path in listed(folder, ending):
         facts = path.stat()
@@ -240,7 +240,10 @@ def _state(folder: Path, ending: str) -> str:
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:
-    """Write a cache, whole or not at all; where nothing can be written, the next start makes it again."""
+    """Write a cache, whole or not at all. Where nothing can be written, the next start makes it again.
+
+    The file is its owner's alone, whatever the umask: :func:`_read` takes none that others may write.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent)

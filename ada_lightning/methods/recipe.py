@@ -67,15 +67,14 @@ DEFAULTS = {
     "advantage": "exact",
     "loss": "clipped",
 }
-"""Option by group, of what a method does not say; those of ``conf/train.yaml``."""
+"""Option by group for parts that a method does not name, as in ``conf/train.yaml``. A test compares the two."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A method. A part that is not given is the run's: whatever its configuration has, see :data:`DEFAULTS`.
+    """A method. A part that is not given is the run's own; :data:`DEFAULTS` has what a run uses by default.
 
-    Raises:
-        ValueError: a setting that its part has not.
+    Nothing is checked here. Whoever composes it, ``Core`` or the command line, refuses what cannot work.
     """
 
     name: str

@@ -20,8 +20,7 @@ SELECTIONS = ("selection", "selection.selection")
 """The selection, and the one that is asked for what is left where whole pools are dropped first."""
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?(?P<dots>\.*)(?P<key>[\w.]*)(?P<default>,null)?\}")
 
-
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """Names of keys, and indices of lists, from the top."""
 
 
@@ -133,14 +132,14 @@ class PlainView(MethodView):
         except (TypeError, OSError, ImportError) as error:
             return None, f"{key}: {type(error).__name__}: {error}"
 
-    def _whole(self, path: Path) -> Any:
+    def _whole(self, path: KeyPath) -> Any:
         """Value at a path, with everything below it."""
         node, place = self._at(path)
         if isinstance(node, Mapping):
             return {name: self._whole((*place, name)) for name in node}
         return [self._whole((*place, index)) for index in range(len(node))] if isinstance(node, list) else node
 
-    def _at(self, path: Path) -> tuple[Any, Path]:
+    def _at(self, path: KeyPath) -> tuple[Any, KeyPath]:
         """Value at a path and where it really stands, once references on the way are followed.
 
         Raises:
@@ -148,7 +147,7 @@ class PlainView(MethodView):
             UnresolvedError: a reference on the way leads to nothing, or nobody gave the value.
         """
         node: Any = self.cfg
-        place: Path = ()
+        place: KeyPath = ()
         for name in path:
             if name not in (range(len(node)) if isinstance(node, list) else node if isinstance(node, Mapping) else ()):
                 raise KeyError(name)
@@ -159,7 +158,7 @@ class PlainView(MethodView):
                 raise MissingError(".".join(map(str, place)))
         return node, place
 
-    def _followed(self, reference: re.Match[str], place: Path) -> tuple[Any, Path]:
+    def _followed(self, reference: re.Match[str], place: KeyPath) -> tuple[Any, KeyPath]:
         """What a reference means: a key from the top, or with dots before it from the node that it stands in."""
         num_up = len(reference["dots"])
         base = place[:-num_up] if num_up else ()

@@ -8,12 +8,13 @@ import pytest
 import yaml
 
 from ada_lightning.adapters import Core
+from ada_lightning.adapters.composed import SETTINGS
 from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.core.options import OPTIONS, Use, option, option_of, preset, use
 from ada_lightning.core.protocols import Sampler
 from ada_lightning.methods import recipes
 from ada_lightning.methods.catalog import entries
-from ada_lightning.methods.find import find_option, find_recipe, recipe_modules, recipe_names
+from ada_lightning.methods.find import find_option, find_recipe, option_names, recipe_modules, recipe_names
 from ada_lightning.methods.recipe import DEFAULTS, PARTS, Recipe, known
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 
@@ -118,3 +119,14 @@ def test_every_recipe_of_the_catalog_is_found_by_its_name():
     shipped = [path.removeprefix("experiment/") for path in entries() if path.startswith("experiment/")]
     assert sorted({*shipped, *EXAMPLES}) == sorted(recipe_modules())
     assert find_recipe("cppo_batch").builds_on == ()
+
+
+@pytest.mark.parametrize("group", [*PARTS, "curriculum/usefulness", "estimator/embedding", "sampler/gradient_norm"])
+def test_every_option_of_a_part_is_found_by_its_word(group):
+    shipped = [path.removeprefix(f"{group}/") for path in entries() if path.startswith(f"{group}/")]
+    assert sorted(name for name in shipped if "/" not in name) == option_names(group)
+
+
+def test_what_a_response_counts_as_in_a_core_is_what_it_counts_as_in_a_run():
+    service = yaml.safe_load((CONFIG_DIR / "rollout" / "_service.yaml").read_text())
+    assert {name: service[name] for name in SETTINGS} == SETTINGS
