@@ -27,6 +27,7 @@ from research.benchmarks.report import markdown as _markdown
 from research.studies.calculator import table as calculator
 from research.studies.contest import Contest
 from research.studies.coverage import table as coverage
+from research.studies.does_it_pay import table as does_it_pay
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.fresh import CONTEST as FRESH
@@ -647,6 +648,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "field_newer_tuning": NEWER_TUNING.table,
     "field_newer": partial(_started, NEWER),
     "field_newer_prices": NEWER.prices,
+    "does_it_pay": does_it_pay,
     "calculator": calculator,
     "study_coverage": coverage,
     "evaluation_coverage": evaluation_coverage,
