@@ -206,9 +206,8 @@ def _cluster_engines() -> str:
 
 def _step_overlap() -> str:
     columns: dict[str, Cell] = {"engine and trainer": "{way}", "step": "{step_s:.0f} s"}
-    columns["sampling"] = lambda row: f"{row['latency_s'] or row['rollout_s']:.0f} s"
-    columns |= {"trainer waits": "{rollout_s:.0f} s", "update": "{update_s:.0f} s", "streamed": "{streamed_ratio:.0%}"}
-    return _of(_load("step_overlap")["rows"], columns | {"per 1,000 tokens": "{s_per_1k_tokens:.2f} s"})
+    columns |= {"trainer waits": "{rollout_s:.0f} s", "per 1,000 tokens": "{s_per_1k_tokens:.2f} s"}
+    return _of(_load("step_overlap")["rows"], columns)
 
 
 def _cluster_overlap() -> str:
