@@ -20,6 +20,7 @@ from typing import Any
 from scipy import stats
 
 from research.audit.coverage import table as evaluation_coverage
+from research.benchmarks.estimator_tables import ESTIMATOR_TABLES
 from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.method_tables import TABLES as METHOD_TABLES
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
@@ -206,9 +207,8 @@ def _cluster_engines() -> str:
 
 def _step_overlap() -> str:
     columns: dict[str, Cell] = {"engine and trainer": "{way}", "step": "{step_s:.0f} s"}
-    columns["sampling"] = lambda row: f"{row['latency_s'] or row['rollout_s']:.0f} s"
-    columns |= {"trainer waits": "{rollout_s:.0f} s", "update": "{update_s:.0f} s", "streamed": "{streamed_ratio:.0%}"}
-    return _of(_load("step_overlap")["rows"], columns | {"per 1,000 tokens": "{s_per_1k_tokens:.2f} s"})
+    columns |= {"trainer waits": "{rollout_s:.0f} s", "per 1,000 tokens": "{s_per_1k_tokens:.2f} s"}
+    return _of(_load("step_overlap")["rows"], columns)
 
 
 def _cluster_overlap() -> str:
@@ -322,45 +322,6 @@ def _curriculum() -> str:
         "most visits to one": "{most_visits}",
     }
     return _of(_load("curriculum", FOLDER.parent)["rows"], columns)
-
-
-def _supported() -> str:
-    """Return how much of 1/p the exact estimator of log p follows: its factor on grad p, by exact sums, times p."""
-    found = _load("estimator_bias", DOCS)
-    columns = {rate: found["pass_rates"].index(rate) for rate in (0.02, 0.05, 0.1, 0.2, 0.5)}
-    rows = [
-        (name.partition(" / ")[0], *(f"{row['multiplier'][at] * rate:.0%}" for rate, at in columns.items()))
-        for name, row in found["methods"].items()
-        if name.endswith(" / exact log p")
-    ]
-    return _markdown(["sampler", *(f"p = {rate:g}" for rate in columns)], rows)
-
-
-def _by_rate(form: Callable[[Mapping[str, Any], int], str]) -> str:
-    """Return a figure of every combination of ``docs/estimator_bias.json`` by pass rate."""
-    found = _load("estimator_bias", DOCS)
-    columns = {rate: found["pass_rates"].index(rate) for rate in (0.02, 0.1, 0.2, 0.5, 0.8, 0.95)}
-    rows = [[name, *(form(row, at) for at in columns.values())] for name, row in found["methods"].items()]
-    return _markdown(["sampler / estimator", *(f"p = {rate:g}" for rate in columns)], rows)
-
-
-def _multiplier() -> str:
-    def form(row: Mapping[str, Any], at: int) -> str:
-        value, wanted = row["multiplier"][at], row["wanted"][at]
-        return f"{value:.3g} ({value / wanted:.{6 if row['exact'] else 2}f})"
-
-    return _by_rate(form)
-
-
-def _noise_per_signal() -> str:
-    return _by_rate(lambda row, at: f"{row['noise_per_signal'][at]:.3g}")
-
-
-def _giving_up() -> str:
-    columns = {"pass rates": "{mix}", "price": "{price:g}", "responses per prompt": "{responses_per_prompt:.1f}"}
-    columns |= {"completed per 1,000 responses": "{completed_per_1000:.0f}"}
-    columns |= {"completed prompts": "{completed_ratio:.0%}"}
-    return _of(_load("giving_up", DOCS)["rows"], columns)
 
 
 def _memory_plan() -> str:
@@ -622,7 +583,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "grading": _grading,
     "grading_kinds": _grading_kinds,
     "curriculum": _curriculum,
-    "supported": _supported,
     "allocators": _allocators,
     "memory_plan": _memory_plan,
     "gpu_update": _gpu_update,
@@ -634,9 +594,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "hostile_environments": _hostile_environments,
     "hostile_decoding": _hostile_decoding,
     "environment_throughput": _environment_throughput,
-    "multiplier": _multiplier,
-    "noise_per_signal": _noise_per_signal,
-    "giving_up": _giving_up,
     "field_tuning": FIELD_TUNING.table,
     "smollm2_tuning": SMOLLM2_TUNING.table,
     "trl": partial(_started, TRL),
@@ -666,6 +623,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "real_model_gate": _gate,
     "real_model_calibration": _calibration,
     **VARIANCE_TABLES,
+    **ESTIMATOR_TABLES,
     **METHOD_TABLES,
     "when_to_use": when_to_use,
 }
