@@ -62,7 +62,7 @@ def test_every_experiment_says_what_it_is_compared_with():
     )
     assert [re.sub(r"\W+", "_", heading.lower()) for heading, _, _ in kinds] == [kind for _, kind, _ in kinds]
     items = [line for _, _, text in kinds for line in text.splitlines() if line]
-    assert sorted(named([item.split(": ")] for item in items)) == names(ROOT / "conf", "experiment")
+    assert sorted(named([item.split(": ") for item in items])) == names(ROOT / "conf", "experiment")
     for item in items:
         file, name = re.fullmatch(r"- .+: .+\. Test: `(unit/[\w/]+\.py)::(test_\w+)`", item).groups()
         assert re.search(rf"^ *def {name}\(", (ROOT / "tests" / file).read_text(), re.MULTILINE), item
