@@ -472,26 +472,26 @@ def _load_average(found: Mapping[str, Any]) -> str:
     return f"load average {found['load_average']:.1f} on {found['machine']['cores']} cores"
 
 
-def _allocators() -> str:
+def _allocators(mix: str) -> str:
+    """Return what each allocator draws and finds for one distribution of pass rates."""
     from research.benchmarks.allocators import relative
 
     content = _load("allocators")
     width = stats.t.ppf(0.975, content["steps"] - 1)
-    found = {(row["method"], row["mix"]): row for row in relative(content["rows"])}
-    methods, mixes = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
-    lines = []
-    for method in methods:
-        drawn = [found[method, mix]["responses_per_prompt"]["mean"] for mix in (mixes[0], mixes[-1])]
-        cells = [method, "-".join(dict.fromkeys(f"{number:.1f}" for number in sorted(drawn)))]
-        for mix in mixes:
-            signals = found[method, mix]["signals_per_1000"]
-            cells.append(f"{signals['mean']:.0f} ± {width * signals['error']:.0f}")
-            for key in ("relative_variance", "relative_variance_by_tokens"):
-                variance = found[method, mix][key]
-                cells.append(f"{variance['mean']:.2f} ± {width * variance['error']:.2f}" if variance["error"] else "1")
-        lines.append(cells)
-    parts = [f"{mix}: {part}" for mix in mixes for part in ("signals", "variance", "by tokens")]
-    return _markdown(["allocator", "responses per prompt", *parts], lines)
+
+    def shown(mean: Mapping[str, float], digits: int) -> str:
+        if not mean["error"]:  # what the others are multiples of
+            return "1"
+        return f"{mean['mean']:.{digits}f} ± {width * mean['error']:.{digits}f}"
+
+    columns: dict[str, Cell] = {
+        "allocator": "{method}",
+        "responses per prompt": lambda row: f"{row['responses_per_prompt']['mean']:.1f}",
+        "signals": lambda row: shown(row["signals_per_1000"], 0),
+        "variance": lambda row: shown(row["relative_variance"], 2),
+        "variance, by tokens": lambda row: shown(row["relative_variance_by_tokens"], 2),
+    }
+    return _of([row for row in relative(content["rows"]) if row["mix"] == mix], columns)
 
 
 def _of_contests(study: str, contests: Iterable[Contest]) -> dict[str, Callable[[], str]]:
@@ -583,7 +583,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "grading": _grading,
     "grading_kinds": _grading_kinds,
     "curriculum": _curriculum,
-    "allocators": _allocators,
+    **{f"allocators_{mix.replace(' ', '_')}": partial(_allocators, mix) for mix in ("step 50", "step 400", "wide")},
     "memory_plan": _memory_plan,
     "gpu_update": _gpu_update,
     "memory_activations": _memory_activations,
