@@ -573,15 +573,15 @@ def _gate() -> str:
         "prompts": found["num_prompts"],
         "pass rate": f"{found['pass_rate']:.2f}",
         "mean of p (1 - p)": f"{found['mean_spread']:.3f}",
-        "that of the best quarter, over it": f"**{found['best_quarter_over_mean']:.2f}** (asked: 2)",
+        "best quarter of prompts, over that mean": f"**{found['best_quarter_over_mean']:.2f}** (asked: 2)",
         **{
-            f"that of the quarter which {number} responses of each choose, over it": f"{ratio:.2f}"
+            f"quarter that {number} responses each choose, over it": f"{ratio:.2f}"
             for number, ratio in found["found_over_mean"].items()
         },
         "groups of four with a signal": f"**{found['signal_ratio_of_4']:.0%}** (asked: a third)",
     }
     rates = [
-        (f"pass rate, `{task}`" + ("" if row["is_readable"] else ", not to be read off"), f"{row['pass_rate']:.2f}")
+        (f"pass rate, `{task}`" + ("" if row["is_readable"] else ", difficulty hidden"), f"{row['pass_rate']:.2f}")
         for task, row in found["by_task"].items()
     ]
     return _markdown(["of the start", "figure"], [*figures.items(), *rates])
@@ -637,7 +637,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "multiplier": _multiplier,
     "noise_per_signal": _noise_per_signal,
     "giving_up": _giving_up,
-    "field_tuning": FIELD_TUNING.table,
+    "field_tuning": FIELD_TUNING.summary,
     "smollm2_tuning": SMOLLM2_TUNING.table,
     "trl": partial(_started, TRL),
     "trl_tuning": trl_tuning,
@@ -645,7 +645,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},
-    "field_newer_tuning": NEWER_TUNING.table,
+    "field_newer_tuning": NEWER_TUNING.summary,
     "field_newer": partial(_started, NEWER),
     "field_newer_prices": NEWER.prices,
     "does_it_pay": does_it_pay,

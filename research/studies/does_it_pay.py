@@ -2,7 +2,8 @@
 
 GRPO on chosen prompts next to plain GRPO, in generated tokens and in seconds, from the committed rows of three studies:
 prompts that are seen once and prompts that come back with the tiny model, and the default model on two machines.
-Nothing is trained here. The table stands in docs/studies/cost_benefit.md.
+Nothing is trained here. The table stands in docs/studies/cost_benefit.md, and so does the picture that is drawn of what
+a factor is.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from dataclasses import dataclass
 from research.benchmarks.report import markdown
 from research.studies.contest import Contest
 from research.studies.curves import TOKENS, common_seeds, time_scale
+from research.studies.curves_plot import plot_factor
 from research.studies.field.fresh import CONTEST as FRESH
 from research.studies.field.newer import CONTEST as NEWER
+from research.studies.field.setting import RESULTS
+from research.studies.methods import written
 from research.studies.real_model.compare import CONTESTS as REAL_MODEL
 from research.studies.real_model.compare import LEVEL
 from research.studies.real_model.setting import GPU_ARMS, LONG
@@ -80,5 +84,15 @@ def table() -> str:
     return markdown(names, rows)
 
 
+def draw() -> None:
+    """Draw what the first factor of the table is."""
+    case = CASES[0]
+    found = case.contest.known()
+    names = written(case.of_tokens), written(case.method)
+    picture = RESULTS / "factor.png"
+    plot_factor(found[case.of_tokens], found[case.method], TOKENS, picture, names=names, rate=case.contest.rate)
+
+
 if __name__ == "__main__":
     print(table(), end="")
+    draw()
