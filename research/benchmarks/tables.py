@@ -27,6 +27,8 @@ from research.benchmarks.report import markdown as _markdown
 from research.studies.calculator import table as calculator
 from research.studies.contest import Contest
 from research.studies.coverage import table as coverage
+from research.studies.does_it_pay import CONTROLS as OF_CONTROLS
+from research.studies.does_it_pay import DEFAULT_MODEL as OF_DEFAULT_MODEL
 from research.studies.does_it_pay import table as does_it_pay
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
@@ -37,6 +39,7 @@ from research.studies.field.staleness import TUNING as STALENESS_TUNING
 from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.real_model.compare import CONTESTS as REAL_MODEL
+from research.studies.real_model.compare import main_table as real_model_main
 from research.studies.real_model.compare import repeated_table, together_table
 from research.studies.real_model.compare import table as real_model
 from research.studies.real_model.setting import FIRST, GPU, GPU_ARMS, LONG
@@ -649,6 +652,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "field_newer": partial(_started, NEWER),
     "field_newer_prices": NEWER.prices,
     "does_it_pay": does_it_pay,
+    "controls_main": partial(does_it_pay, OF_CONTROLS),
+    "default_model_main": partial(does_it_pay, OF_DEFAULT_MODEL),
     "calculator": calculator,
     "study_coverage": coverage,
     "evaluation_coverage": evaluation_coverage,
@@ -658,6 +663,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "real_model_gpu_arms": partial(real_model, GPU_ARMS.name),
     "real_model_gpu_repeated": repeated_table,
     "real_model_together": together_table,
+    "real_model_main": real_model_main,
     **{f"real_model_{name}_prices": REAL_MODEL[name].prices for name in (LONG.name, GPU_ARMS.name)},
     "staleness": staleness,
     "staleness_tuning": STALENESS_TUNING.table,

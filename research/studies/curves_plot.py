@@ -96,7 +96,9 @@ def _draw(panel: Any, cost: str, found: Mapping[str, Runs], picture: Picture, lu
     panel.legend([handles[at] for at in order], [names[at] for at in order], loc="lower right", fontsize=8.5)
 
 
-def plot_factor(base: Runs, other: Runs, cost: str, path: Path, *, names: tuple[str, str], rate: str) -> None:
+def plot_factor(
+    base: Runs, other: Runs, cost: str, path: Path, *, names: tuple[str, str], rate: str, title: str
+) -> None:
     """Draw what a factor along the whole curve is: two curves, and the second with its costs times the factor.
 
     Args:
@@ -106,6 +108,7 @@ def plot_factor(base: Runs, other: Runs, cost: str, path: Path, *, names: tuple[
         path: of the picture.
         names: of both.
         rate: what the curves are of.
+        title: model with its size, and prompts.
     """
     factor = time_scale(base, other, cost).value
     label, scale = AXES[cost]
@@ -136,6 +139,7 @@ def plot_factor(base: Runs, other: Runs, cost: str, path: Path, *, names: tuple[
     panels[0].set_title("as measured, with the distance at three heights", fontsize=10)
     panels[1].set_title(f"the costs times {factor:.2f}: no other factor brings the curves nearer", fontsize=10)
     panels[0].set_ylabel(rate)
+    figure.suptitle(title, fontsize=11)
     plotting.save(figure, path, 150)
 
 

@@ -2,7 +2,7 @@
 
 Every arm with its settings, paired by seed, in the stages of :mod:`research.studies.real_model.setting`
 (``--only long``). Writes a file of rows of each to ``docs/studies/real_model/``, and plots of all but the first; the
-protocol is docs/studies/real_model.md.
+protocol is docs/studies/real_model_protocol.md.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ TRAINED, SECONDS = "trained_tokens", "seconds"
 LEVEL = 1 - 0.05 / 2
 """Of all intervals: the pairs are looked at twice, after five and after ten (Bonferroni)."""
 PAYS_ABOVE, CLOSED_BELOW = 1.15, 1.3
+MAIN = (
+    (GPU.name, "grpo_oracle"),
+    (LONG.name, "grpo_chosen_by_spread"),
+    *((GPU_ARMS.name, arm) for arm in GPU_ARMS.arms if arm != "grpo_n4"),
+)
+"""Stages and arms of the main table."""
 
 
 def arm_runs(stage: Stage, num_seeds: int) -> dict[str, list[StudyRun]]:
@@ -116,6 +122,19 @@ def table(name: str) -> str:
         "seconds",
     ]
     return markdown(head, rows) if rows else "No figures yet.\n"
+
+
+def main_table() -> str:
+    """Return the factors of every arm that ran in the larger stages, with what the protocol decides of it."""
+    rows = []
+    for name, arm in MAIN:
+        known = _curves(_rows(name))
+        base, runs = known["grpo_n4"], known[arm]
+        factors = [time_scale(base, runs, cost, level=LEVEL) for cost in (TOKENS, TRAINED, SECONDS)]
+        where = f"{'GPU' if STAGES[name].machine else 'CPU'}, {len(common_seeds(base, runs))} pairs"
+        rows.append([f"`{arm}`", where, *map(_written, factors), verdict(factors[0])])
+    names = ["times fewer than GRPO", "machine", "generated tokens", "trained tokens", "seconds", "decided"]
+    return markdown(names, rows)
 
 
 def together_table() -> str:
