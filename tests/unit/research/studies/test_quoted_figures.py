@@ -8,12 +8,7 @@ import pytest
 from research.studies.real_model.compare import decisions
 
 DOCS = Path(__file__).parents[4] / "docs"
-PROTOCOL = DOCS / "studies/real_model_protocol.md"
-TABLES = [
-    *(DOCS / "studies" / f"{name}.md" for name in ("cost_benefit", "controls", "default_model", "real_model")),
-    PROTOCOL,
-    DOCS / "trl.md",
-]
+TABLES = [*(DOCS / "studies" / f"{name}.md" for name in ("cost_benefit", "controls", "real_model")), DOCS / "trl.md"]
 QUOTING = [*TABLES, DOCS / "when_to_use.md", DOCS / "index.md", DOCS.parent / "README.md"]
 _GENERATED = re.compile(r"<!-- table: \w+ -->.*?<!-- end -->", re.DOTALL)
 _FIGURE = re.compile(r"[+-]?(\d+\.\d+)\s+\[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
