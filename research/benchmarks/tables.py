@@ -28,6 +28,8 @@ from research.benchmarks.report import markdown as _markdown
 from research.studies.calculator import table as calculator
 from research.studies.contest import Contest
 from research.studies.coverage import table as coverage
+from research.studies.does_it_pay import CONTROLS as OF_CONTROLS
+from research.studies.does_it_pay import DEFAULT_MODEL as OF_DEFAULT_MODEL
 from research.studies.does_it_pay import table as does_it_pay
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
@@ -38,6 +40,7 @@ from research.studies.field.staleness import TUNING as STALENESS_TUNING
 from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.real_model.compare import CONTESTS as REAL_MODEL
+from research.studies.real_model.compare import main_table as real_model_main
 from research.studies.real_model.compare import repeated_table, together_table
 from research.studies.real_model.compare import table as real_model
 from research.studies.real_model.setting import FIRST, GPU, GPU_ARMS, LONG
@@ -534,15 +537,15 @@ def _gate() -> str:
         "prompts": found["num_prompts"],
         "pass rate": f"{found['pass_rate']:.2f}",
         "mean of p (1 - p)": f"{found['mean_spread']:.3f}",
-        "that of the best quarter, over it": f"**{found['best_quarter_over_mean']:.2f}** (asked: 2)",
+        "best quarter of prompts, over that mean": f"**{found['best_quarter_over_mean']:.2f}** (asked: 2)",
         **{
-            f"that of the quarter which {number} responses of each choose, over it": f"{ratio:.2f}"
+            f"quarter that {number} responses each choose, over it": f"{ratio:.2f}"
             for number, ratio in found["found_over_mean"].items()
         },
         "groups of four with a signal": f"**{found['signal_ratio_of_4']:.0%}** (asked: a third)",
     }
     rates = [
-        (f"pass rate, `{task}`" + ("" if row["is_readable"] else ", not to be read off"), f"{row['pass_rate']:.2f}")
+        (f"pass rate, `{task}`" + ("" if row["is_readable"] else ", difficulty hidden"), f"{row['pass_rate']:.2f}")
         for task, row in found["by_task"].items()
     ]
     return _markdown(["of the start", "figure"], [*figures.items(), *rates])
@@ -594,7 +597,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "hostile_environments": _hostile_environments,
     "hostile_decoding": _hostile_decoding,
     "environment_throughput": _environment_throughput,
-    "field_tuning": FIELD_TUNING.table,
+    "field_tuning": FIELD_TUNING.summary,
     "smollm2_tuning": SMOLLM2_TUNING.table,
     "trl": partial(_started, TRL),
     "trl_tuning": trl_tuning,
@@ -602,10 +605,12 @@ TABLES: dict[str, Callable[[], str]] = {
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},
-    "field_newer_tuning": NEWER_TUNING.table,
+    "field_newer_tuning": NEWER_TUNING.summary,
     "field_newer": partial(_started, NEWER),
     "field_newer_prices": NEWER.prices,
     "does_it_pay": does_it_pay,
+    "controls_main": partial(does_it_pay, OF_CONTROLS),
+    "default_model_main": partial(does_it_pay, OF_DEFAULT_MODEL),
     "calculator": calculator,
     "study_coverage": coverage,
     "evaluation_coverage": evaluation_coverage,
@@ -615,6 +620,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "real_model_gpu_arms": partial(real_model, GPU_ARMS.name),
     "real_model_gpu_repeated": repeated_table,
     "real_model_together": together_table,
+    "real_model_main": real_model_main,
     **{f"real_model_{name}_prices": REAL_MODEL[name].prices for name in (LONG.name, GPU_ARMS.name)},
     "staleness": staleness,
     "staleness_tuning": STALENESS_TUNING.table,
