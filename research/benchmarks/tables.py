@@ -20,6 +20,7 @@ from typing import Any
 from scipy import stats
 
 from research.audit.coverage import table as evaluation_coverage
+from research.benchmarks.gpu_tables import TABLES as GPU_TABLES
 from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.method_tables import TABLES as METHOD_TABLES
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
@@ -362,50 +363,6 @@ def _giving_up() -> str:
     return _of(_load("giving_up", DOCS)["rows"], columns)
 
 
-def _memory_plan() -> str:
-    def gib(*parts: str) -> Cell:
-        return lambda row: f"{sum(row['gib'][part] for part in parts):.1f}"
-
-    columns: dict[str, Cell] = {
-        "model": "{name}",
-        "GPUs": "{gpus}",
-        "settings": "`{overrides}`",
-        "weights, gradients, Adam": gib("weights", "gradients", "optimizer"),
-        "activations, logits": gib("activations", "logits"),
-        "engine, KV cache": gib("engine_weights", "kv_cache"),
-        "GiB a GPU": lambda row: ("**{:.0f}**" if row["fits"] else "{:.0f}: does not fit").format(row["total_gib"]),
-        "sequences in the KV cache": "{sequences_in_cache}",
-    }
-    return _of(_load("memory_plan")["plans"], columns)
-
-
-def _gpu_update() -> str:
-    found = _load("gpu_update")
-    rows = [{"name": name, **row} for name, row in found["variants"].items()]
-    names = {"ours": "`parameters=lora`", "checkpointing": "`parameters=lora`, checkpointing"}
-    ours = found["variants"]["ours"]["seconds"]
-    for name, title in names.items():
-        row = found["lora"][name]
-        rows.append({"name": title, **row, "times_ours": row["seconds"] / ours})
-    columns: dict[str, Cell] = {
-        "update": "{name}",
-        "seconds (lowest to highest)": "{seconds:.2f} ({lowest_s:.2f} to {highest_s:.2f})",
-        "beside ours": "{times_ours:.2f}",
-        "tokens": "{computed_tokens:,}",
-        "tokens/s": "{tokens_per_s:,}",
-        "TFLOP/s": "{tflops:.0f}",
-        "the first, s": "{first_s:.1f}",
-        "peak GiB": "{peak_gib:.1f}",
-    }
-    return _of(rows, columns)
-
-
-def _memory_activations() -> str:
-    columns = {"layer of": "{model}", "tokens": "{tokens}"}
-    columns |= {"bytes by formula": "{formula:,}", "bytes counted": "{counted:,}"}
-    return _of(_load("memory_plan")["activations"], columns)
-
-
 def _exact_resume() -> str:
     def same(key: str, total: str) -> Cell:
         return lambda row: f"{row[total] - row[key]} of {row[total]}"
@@ -623,9 +580,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "curriculum": _curriculum,
     "supported": _supported,
     "allocators": _allocators,
-    "memory_plan": _memory_plan,
-    "gpu_update": _gpu_update,
-    "memory_activations": _memory_activations,
     "exact_resume": _exact_resume,
     "soak": _soak,
     "soak_faults": _soak_faults,
@@ -665,6 +619,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "real_model_calibration": _calibration,
     **VARIANCE_TABLES,
     **METHOD_TABLES,
+    **GPU_TABLES,
     "when_to_use": when_to_use,
 }
 
