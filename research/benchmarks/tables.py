@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +23,7 @@ from scipy import stats
 
 from research.audit.coverage import table as evaluation_coverage
 from research.benchmarks.estimator_tables import ESTIMATOR_TABLES
+from research.benchmarks.gpu_tables import TABLES as GPU_TABLES
 from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.method_tables import TABLES as METHOD_TABLES
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
@@ -112,7 +115,7 @@ def _median(key: str, form: str, factor: float = 1.0) -> Cell:
 
 
 def _busy_machine() -> str:
-    columns = {"way": "{way}", "busy processes beside it": "{others}", "generation": "{generation_s:.1f} s"}
+    columns = {"way": "{way}", "other busy processes": "{others}", "generation": "{generation_s:.1f} s"}
     return _of(_load("busy_machine")["rows"], columns | {"update": "{update_s:.1f} s"})
 
 
@@ -121,18 +124,48 @@ def _engines() -> str:
     return _of(_load("engines")["rows"], columns)
 
 
+def _speed() -> str:
+    """Return the answers of docs/performance.md, each with what it was measured on."""
+    ahead = [ways["ahead"] for _, ways in _rollouts()]
+    bare = [found["bare"]["times_ours"] for found in _load("update")["speed"].values()]
+    trl = [ratio["per_step"] for name, ratio in _load("step_vs_trl")["ratios"].items() if "every group" in name]
+    vllm, cores = "2 CPU cores, vLLM, 135M model", "2 CPU cores, 135M model"
+    rows = [
+        ("a rollout's speed, of raw vLLM's", _span(row["over_vllm"] for row in ahead), vllm),
+        ("a rollout, times faster than in rounds", _span(row["over_barrier"] for row in ahead), vllm),
+        ("an update: seconds of a bare loop over ours", _span(bare), cores),
+        ("the same", f"{_load('gpu_update')['variants']['bare']['times_ours']:.2f}", "one H100, 1.5B model"),
+        ("a step of GRPO, times faster than TRL's", _span(trl), cores),
+        ("of a step, neither generation nor training", f"{_load('overhead')['overhead']:.1%}", vllm),
+    ]
+    return _markdown(["what", "figure", "measured on"], rows)
+
+
+def _span(values: Iterable[float]) -> str:
+    lowest, *_, highest = sorted(values)
+    return f"{lowest:.2f} to {highest:.2f}"
+
+
+def _rollouts() -> list[tuple[str, dict[str, Mapping[str, Any]]]]:
+    """Return each work with its rows by way."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in _load("rollout")["rows"]:
+        found.setdefault(f"{row['work']}, {row['prompts']}", {})[row["way"]] = row
+    return list(found.items())
+
+
 def _rollout() -> str:
-    found = _load("rollout")["rows"]
-    ways = ("vllm", "barrier", "continuous", "ahead")
-    lines = []
-    for work, prompts in dict.fromkeys((row["work"], row["prompts"]) for row in found):
-        rows = {row["way"]: row for row in found if (row["work"], row["prompts"]) == (work, prompts)}
-        ahead = rows["ahead"]
-        seconds = (f"{statistics.median(rows[way]['seconds']):.1f} s" for way in ways)
-        ratios = f"**{ahead['over_vllm']:.2f}**", f"**{ahead['over_barrier']:.2f}**", f"{ahead['wasted']:.1%}"
-        lines.append([f"{work}, {prompts}", *seconds, *ratios])
-    ours = ("ours", "ours / vLLM", "ours / barrier", "dropped tokens")
-    return _markdown(["work, prompts", "raw vLLM", "barrier", "nothing ahead", *ours], lines)
+    rows = [{"name": work} | dict(ways["ahead"]) for work, ways in _rollouts()]
+    columns = {"work, prompts": "{name}", "speed, of raw vLLM's": "**{over_vllm:.2f}**"}
+    return _of(rows, columns | {"times faster than rounds": "**{over_barrier:.2f}**", "dropped tokens": "{wasted:.1%}"})
+
+
+def _rollout_seconds() -> str:
+    names = {"vllm": "raw vLLM", "ahead": "ours", "continuous": "nothing ahead", "barrier": "rounds"}
+    lines = [
+        [work, *(f"{statistics.median(ways[way]['seconds']):.1f} s" for way in names)] for work, ways in _rollouts()
+    ]
+    return _markdown(["work, prompts", *names.values()], lines)
 
 
 def _update() -> str:
@@ -191,7 +224,7 @@ def _cluster() -> str:
         title = f"{scenario['model']}, {scenario['mix'].removeprefix('7B, ')}, M={scenario['block']}"
         dropped = f"{rows['continuous, ahead']['waste']:.1%}"
         lines.append([title, *ratios, f"{grpo} ({equal.removeprefix('GRPO ')})", dropped])
-    ways = ["barrier + re-entry", "barrier", "nothing ahead", "ours", "GRPO, as many responses", "dropped"]
+    ways = ["rounds + re-entry", "rounds", "nothing ahead", "ours", "GRPO, as many responses", "dropped"]
     return _markdown(["scenario", *ways], lines)
 
 
@@ -202,9 +235,9 @@ def _cluster_validation() -> str:
 
 def _cluster_engines() -> str:
     columns = {"engines": "{engines}"}
-    columns |= {name: f"{{{name}[seconds]:.0f}} s" for name in ("GRPO n=4", "barrier", "continuous")}
-    columns |= {"ours": "{continuous, ahead[seconds]:.0f} s", "efficiency of GRPO": "{GRPO n=4[efficiency]:.0%}"}
-    columns |= {"of barrier": "{barrier[efficiency]:.0%}", "of ours": "{continuous, ahead[efficiency]:.0%}"}
+    for name, way in (("GRPO", "GRPO n=4"), ("rounds", "barrier"), ("ours", "continuous, ahead")):
+        columns[name] = f"{{{way}[seconds]:.0f}} s, {{{way}[efficiency]:.0%}}"
+    columns["nothing ahead"] = "{continuous[seconds]:.0f} s"
     return _of(_load("cluster_sim")["engines"], columns)
 
 
@@ -214,15 +247,15 @@ def _step_overlap() -> str:
     return _of(_load("step_overlap")["rows"], columns)
 
 
-def _cluster_overlap() -> str:
-    cells: dict[tuple[str, ...], dict[int, str]] = {}
+def _cluster_overlap(model: str) -> str:
+    cells: dict[tuple[int, str], dict[int, str]] = {}
     for row in _load("cluster_overlap")["rows"]:
-        way = (row["model"], str(row["lag"]), row["way"], "streamed" if row["streamed"] else "at the end")
-        cells.setdefault(way, {})[row["engines"]] = f"{row['period_s']:.1f} s, {row['efficiency']:.0%}"
+        if row["model"] == model:
+            way = (row["lag"], row["way"] + (", streamed" if row["streamed"] else ""))
+            cells.setdefault(way, {})[row["engines"]] = f"{row['period_s']:.1f} s, {row['efficiency']:.0%}"
     numbers = sorted({number for of in cells.values() for number in of})
-    columns = ["model", "lag", "weights", "gradient", "1 engine", *(f"{number}" for number in numbers[1:])]
-    lines = [[*way, *(of.get(number, "") for number in numbers)] for way, of in sorted(cells.items())]
-    return _markdown(columns, lines)
+    lines = [[lag, way, *(of.get(number, "") for number in numbers)] for (lag, way), of in sorted(cells.items())]
+    return _markdown(["lag", "weights and gradients", "1 engine", *(f"{number}" for number in numbers[1:])], lines)
 
 
 def _engine_pool() -> str:
@@ -230,8 +263,8 @@ def _engine_pool() -> str:
         "engine in": "{way}",
         "rollout": _median("seconds", "{:.2f} s"),
         "ratio": "{seconds_ratio:.2f}",
-        "CPU": _median("cpu_seconds", "{:.2f} s"),
-        "CPU ratio": "{cpu_seconds_ratio:.2f}",
+        "CPU seconds": _median("cpu_seconds", "{:.2f}"),
+        "their ratio": "{cpu_seconds_ratio:.2f}",
         "weight sync": _median("sync_s", "{:.0f} ms", 1000),
         "same tokens": lambda row: "yes" if row["same_tokens"] else "no",
         "balance": lambda row: "" if row["balance"] is None else f"{row['balance']:.2f}",
@@ -327,48 +360,12 @@ def _curriculum() -> str:
     return _of(_load("curriculum", FOLDER.parent)["rows"], columns)
 
 
-def _memory_plan() -> str:
-    def gib(*parts: str) -> Cell:
-        return lambda row: f"{sum(row['gib'][part] for part in parts):.1f}"
-
-    columns: dict[str, Cell] = {
-        "model": "{name}",
-        "GPUs": "{gpus}",
-        "settings": "`{overrides}`",
-        "weights, gradients, Adam": gib("weights", "gradients", "optimizer"),
-        "activations, logits": gib("activations", "logits"),
-        "engine, KV cache": gib("engine_weights", "kv_cache"),
-        "GiB a GPU": lambda row: ("**{:.0f}**" if row["fits"] else "{:.0f}: does not fit").format(row["total_gib"]),
-        "sequences in the KV cache": "{sequences_in_cache}",
-    }
-    return _of(_load("memory_plan")["plans"], columns)
-
-
-def _gpu_update() -> str:
-    found = _load("gpu_update")
-    rows = [{"name": name, **row} for name, row in found["variants"].items()]
-    names = {"ours": "`parameters=lora`", "checkpointing": "`parameters=lora`, checkpointing"}
-    ours = found["variants"]["ours"]["seconds"]
-    for name, title in names.items():
-        row = found["lora"][name]
-        rows.append({"name": title, **row, "times_ours": row["seconds"] / ours})
-    columns: dict[str, Cell] = {
-        "update": "{name}",
-        "seconds (lowest to highest)": "{seconds:.2f} ({lowest_s:.2f} to {highest_s:.2f})",
-        "beside ours": "{times_ours:.2f}",
-        "tokens": "{computed_tokens:,}",
-        "tokens/s": "{tokens_per_s:,}",
-        "TFLOP/s": "{tflops:.0f}",
-        "the first, s": "{first_s:.1f}",
-        "peak GiB": "{peak_gib:.1f}",
-    }
-    return _of(rows, columns)
-
-
-def _memory_activations() -> str:
-    columns = {"layer of": "{model}", "tokens": "{tokens}"}
-    columns |= {"bytes by formula": "{formula:,}", "bytes counted": "{counted:,}"}
-    return _of(_load("memory_plan")["activations"], columns)
+def _by_rate(form: Callable[[Mapping[str, Any], int], str]) -> str:
+    """Return a figure of every combination of ``docs/estimator_bias.json`` by pass rate."""
+    found = _load("estimator_bias", DOCS)
+    columns = {rate: found["pass_rates"].index(rate) for rate in (0.02, 0.1, 0.2, 0.5, 0.8, 0.95)}
+    rows = [[name, *(form(row, at) for at in columns.values())] for name, row in found["methods"].items()]
+    return _markdown(["sampler / estimator", *(f"p = {rate:g}" for rate in columns)], rows)
 
 
 def _exact_resume() -> str:
@@ -377,29 +374,35 @@ def _exact_resume() -> str:
 
     columns: dict[str, Cell] = {
         "mode": "{mode}",
-        "run": "{run}",
+        "stopped by": "{run}",
         "rollouts with the same tokens": same("rollouts_with_other_tokens", "rollouts"),
-        "with the same dropped tokens": same("rollouts_with_other_waste", "rollouts"),
-        "largest difference of a log-probability": "{logprob_difference:.1g}",
         "updates with the same bits": same("updates_with_other_weights", "updates"),
-        "largest difference of a weight": "{weight_difference:.1g}",
-        "columns of metrics.csv that differ": lambda row: _named(row["metric_cells_that_differ"]),
-        "prompts.csv, responses": lambda row: (
-            "equal" if row["prompt_log_is_equal"] and row["responses_are_equal"] else "differ"
-        ),
+        "what differs": _resumed_otherwise,
     }
     rows = [
-        {"mode": row["mode"], "run": "again" if name == "again" else ", ".join(row["faults"])} | row[name]
+        {"mode": row["mode"], "run": "nothing (run again)" if name == "again" else _stops(row["faults"])} | row[name]
         for row in _load("exact_resume", RELIABILITY)["rows"]
         for name in ("again", "killed")
     ]
     return _of(rows, columns)
 
 
-def _named(columns: Sequence[str]) -> str:
-    if len(columns) > 3:
-        return str(len(columns))
-    return ", ".join(f"`{column}`" for column in columns) or "none"
+def _stops(faults: Sequence[str]) -> str:
+    """Return the kinds of faults, those of one kind counted; in which steps they came is in the file."""
+    kinds = Counter(fault.partition(" in step ")[0].replace("_", " ") for fault in faults)
+    return ", ".join(kind if times == 1 else f"{kind} ({times} times)" for kind, times in kinds.items())
+
+
+def _resumed_otherwise(row: Mapping[str, Any]) -> str:
+    """Say what of a run is not what it is without a stop, the largest differences with it."""
+    columns = row["metric_cells_that_differ"]
+    found = [f"{len(columns)} columns of figures"] if len(columns) > 3 else [f"`{column}`" for column in columns]
+    found += [] if row["prompt_log_is_equal"] and row["responses_are_equal"] else ["responses"]
+    if 0 < row["logprob_difference"] < math.inf:  # infinite where tokens differ
+        found.append(f"log-probabilities ({row['logprob_difference']:.1g})")
+    if row["weight_difference"]:
+        found.append(f"weights ({row['weight_difference']:.1g})")
+    return ", ".join(found) or "nothing"
 
 
 def _soak() -> str:
@@ -565,7 +568,9 @@ def _calibration() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "speed": _speed,
     "rollout": _rollout,
+    "rollout_seconds": _rollout_seconds,
     "engines": _engines,
     "busy_machine": _busy_machine,
     "update": _update,
@@ -577,7 +582,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "cluster": _cluster,
     "cluster_validation": _cluster_validation,
     "cluster_engines": _cluster_engines,
-    "cluster_overlap": _cluster_overlap,
+    "cluster_overlap": partial(_cluster_overlap, "1.5B"),
+    "cluster_overlap_7b": partial(_cluster_overlap, "7B"),
     "step_overlap": _step_overlap,
     "engine_pool": _engine_pool,
     "attack_summary": _attack_summary,
@@ -587,9 +593,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "grading_kinds": _grading_kinds,
     "curriculum": _curriculum,
     **{f"allocators_{mix.replace(' ', '_')}": partial(_allocators, mix) for mix in ("step 50", "step 400", "wide")},
-    "memory_plan": _memory_plan,
-    "gpu_update": _gpu_update,
-    "memory_activations": _memory_activations,
     "exact_resume": _exact_resume,
     "soak": _soak,
     "soak_faults": _soak_faults,
@@ -631,6 +634,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **VARIANCE_TABLES,
     **ESTIMATOR_TABLES,
     **METHOD_TABLES,
+    **GPU_TABLES,
     "when_to_use": when_to_use,
 }
 
