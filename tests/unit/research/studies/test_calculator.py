@@ -64,4 +64,7 @@ def test_a_study_that_was_stopped_tells_of_the_seeds_that_both_have(study, capsy
     assert calculator.table() == f"No seed of both methods yet. `ada_seq_balance` alone: {alone}.\n"
     calculator.train_missing([calculator.grpo_run(0, results.row(calculator.our_run(0)))], results, num_jobs=1)
     calculator.main(["--report-only"])
-    assert "| +0.500 | +0.100 | 1,000 |" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "| gain | +0.500 |" in printed
+    assert "| over GRPO | +0.100 |" in printed
+    assert "| tokens drawn | 1,000 |" in printed
