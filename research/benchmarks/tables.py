@@ -484,7 +484,7 @@ def _hostile_decoding() -> str:
     cells |= {
         "waits longer than the step before": "{longer_than_their_step}",
         "of them computed that long": "{computed_longer}",
-        "share of the time that is waited": "{share_waited:.1%}",
+        "share of the time between steps": "{share_waited:.1%}",
     }
     found = _load("hostile_environments", RELIABILITY)
     kinds = found["decoding"]
