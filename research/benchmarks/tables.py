@@ -273,19 +273,12 @@ def _engine_pool() -> str:
 
 
 def _attack() -> str:
-    def milliseconds(name: str) -> Cell:
-        return lambda row: "" if row[name] is None else f"{row[name]:.1f} ms"
-
     columns: dict[str, Cell] = {
-        "reward": "{reward}",
-        "family": "{family}",
+        "reward, family": lambda row: f"{row['reward']}, {row['family'].removeprefix('function: ')}",
         "responses": "{responses}",
-        "false positives": lambda row: _share(row["false_positives"], row["known_wrong"]),
-        "false negatives": _false_negatives,
+        "wrong verdicts": lambda row: _share(row["false_positives"] + row["false_negatives"], row["known_verdicts"]),
         "failed grades": lambda row: ", ".join(f"{times} {why}" for why, times in row["failures"].items()) or "none",
-        "median": milliseconds("median_ms"),
-        "99%": milliseconds("p99_ms"),
-        "longest": milliseconds("max_ms"),
+        "longest": lambda row: "" if row["max_ms"] is None else f"{row['max_ms']:.1f} ms",
     }
     return _of(_load("reward_attack", REWARDS)["rows"], columns)
 
@@ -340,9 +333,13 @@ def _grading() -> str:
     return _of(found["graders"], columns)
 
 
+NOT_BY_KIND = ("math-verify, alone", "verl gsm8k")
+"""Graders of which the page shows the sums over kinds alone."""
+
+
 def _grading_kinds() -> str:
     found = _load("grading", REWARDS)
-    names = [grader["name"] for grader in found["graders"]]
+    names = [grader["name"] for grader in found["graders"] if grader["name"] not in NOT_BY_KIND]
     return _markdown(["pairs (equal / unequal)", *names], [graded_kind(row, names) for row in found["rows"]])
 
 
@@ -449,16 +446,19 @@ def _hostile_environments() -> str:
 
 
 def _hostile_decoding() -> str:
-    columns: dict[str, Cell] = {"environments": "{name}", "steps": "{steps}"}
-    for name, text in (("step", "a step"), ("gap", "between steps"), ("work", "of it computed")):
-        columns |= {f"{text}, {part}": f"{{{name}_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
-    columns |= {
+    cells = {"steps": "{steps}"}
+    for name, text in (("step", "a step"), ("gap", "between two steps"), ("work", "of it computed")):
+        cells |= {f"{text}, {part}": f"{{{name}_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
+    cells |= {
         "waits longer than the step before": "{longer_than_their_step}",
         "of them computed that long": "{computed_longer}",
-        "of the time": "{share_waited:.1%}",
+        "share of the time between steps": "{share_waited:.1%}",
     }
     found = _load("hostile_environments", RELIABILITY)
-    return _of(_named_rows(found["decoding"]), columns) + f"\n{_load_average(found).capitalize()}.\n"
+    kinds = found["decoding"]
+    lines = [[title, *(cell.format_map(row) for row in kinds.values())] for title, cell in cells.items()]
+    table = _markdown(["environments", *kinds], lines)
+    return table + f"\n{_load_average(found).capitalize()}.\n"
 
 
 def _environment_throughput() -> str:
