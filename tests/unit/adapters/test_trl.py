@@ -305,8 +305,8 @@ def test_the_page_for_trl_users_names_the_versions_of_vllm_that_trl_takes():
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        (["--n-max", "8"], "as far as 8 responses can see"),
-        (["--method", "grpo_chosen"], "rows as asked for (exact)"),
+        (["--method", "ada_seq_balance", "--n-max", "8"], "as far as 8 responses can see"),
+        ([], "rows as asked for (exact)"),
     ],
     ids=["ada_seq_balance", "grpo_chosen"],
 )
