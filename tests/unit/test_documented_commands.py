@@ -326,7 +326,9 @@ def test_a_command_for_a_run_of_ones_own_passes_the_check(where, monkeypatch, pr
         replaced = {word.partition("=")[0] for word in engine}
         overrides = [word for word in overrides if word.partition("=")[0] not in replaced - {"+experiment"}]
         overrides += [word for word in engine if not word.startswith("+experiment")]
-    cfg = checked(here(overrides, problems_file), monkeypatch, Launch("", 1, 1))
+    of_the_hub = ("model.path=", "data.source.name=", "data.source.answer_pattern=")
+    offline = [word for word in overrides if not word.startswith(of_the_hub)]
+    cfg = checked(here(offline, problems_file), monkeypatch, Launch("", 1, 1))
     assert cfg.trainer.accelerator == ("cpu" if where == "on a CPU" else "cuda")
     arm, settings = ARMS["grpo_chosen_by_spread"], set(overrides)
     assert {f"+experiment={arm.experiment}", *arm.settings, "optimizer/schedule=linear"} <= settings
