@@ -531,7 +531,7 @@ def _trl_cgrpo() -> str:
             off = f"{max(abs(u / s - 1) for u, s in zip(row['update'], row['stated'], strict=True)):.0e}"
         name = row["method"] + (f", `scale_rewards={row['scale_rewards']}`" if "scale_rewards" in row else "")
         lines.append([name, *cells, off])
-    return _markdown(["method", *(f"p = {rate:g}" for rate in rates), "off what it states"], lines)
+    return _markdown(["method", *(f"p = {rate:g}" for rate in rates), "error of its statement"], lines)
 
 
 def _gate() -> str:
