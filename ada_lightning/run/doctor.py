@@ -18,6 +18,7 @@ from importlib import metadata
 from packaging.requirements import Requirement
 
 from ada_lightning.run.files import causes
+from ada_lightning.run.terminal import until_nobody_reads
 
 COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
 """Packages built against one exact torch, that this project never uses itself."""
@@ -140,10 +141,13 @@ def _mentions(error: BaseException, package: str) -> bool:
     return package in str(error) or any(f"/{package}/" in file for file in files)
 
 
+@until_nobody_reads()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Report every finding and return the exit status: 0 when all is well."""
     parser = argparse.ArgumentParser(prog="ada doctor", description="Check that the installed packages fit together.")
-    parser.add_argument("--repair", action="store_true", help="uninstall torchvision & co where they do not fit torch")
+    parser.add_argument(
+        "--repair", action="store_true", help="uninstall torchvision and its like if they do not fit torch"
+    )
     repair = parser.parse_args(arguments).repair
 
     findings = []

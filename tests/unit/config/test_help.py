@@ -66,7 +66,7 @@ def test_the_default_choice_has_a_star(program, choices):
 
 @pytest.mark.parametrize("program", ["prepare", "evaluate"])
 def test_what_a_program_refuses_is_no_choice(program):
-    groups = re.findall(r"^  ([a-z_/]+)  ?", help_of(program).partition("Keys people change")[0], re.MULTILINE)
+    groups = re.findall(r"^  ([a-z_/]+)  ?", help_of(program).partition("Settings that people change")[0], re.MULTILINE)
     assert {"model", "data/source/tasks"} <= set(groups)
     assert overrides_without_effect([f"{group}=any" for group in groups], UNUSED, program) == []
     assert "rollout/schedule" not in help_of(program)
