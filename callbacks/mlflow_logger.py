@@ -266,7 +266,7 @@ class Delivery:
         return None
 
     def _facts_of(self, target: Mapping[str, Any], *, is_final: bool) -> Iterator[Fact]:
-        """All that MLflow is to have beside figures, in the order in which it is sent."""
+        """All that MLflow gets in addition to figures, in the order in which it is sent."""
         config = self.run_dir.newest_config()
         if config.exists():
             yield "settings", config.name, lambda run: run.log_params(self.run_dir.stored_config())

@@ -296,7 +296,7 @@ def _name(run: MethodView, key: str) -> str:
 
 
 def _needs(run: MethodView) -> Iterator[str]:
-    """What rules ask of single responses, beside their reward and length."""
+    """What rules ask of single responses, in addition to their reward and length."""
     from ada_lightning.methods.published.gdpo import GdpoAdvantage
     from ada_lightning.methods.published.rollout_bandits import BanditSelection
     from ada_lightning.methods.published.xrpo import NoveltyAdvantage

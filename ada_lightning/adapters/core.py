@@ -263,9 +263,9 @@ class Core:
             truncated=self._composed.settings.truncated,
             curriculum=self._method.curriculum,
             refill=self._method.refill,
+            corrects_engine=False,
         )
-        bent = [line for line in lines if "loss.importance_cap" not in line]  # the loop's own to correct
-        return "\n".join([f"{adapter}; one update for each step, of the policy that drew it", *bent])
+        return "\n".join([f"{adapter}; one update for each step, of the policy that drew it", *lines])
 
     def state_dict(self, *, between_steps: bool = True) -> dict[str, Any]:
         """What outlives a step, as JSON has it.

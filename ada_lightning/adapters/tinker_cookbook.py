@@ -1,10 +1,10 @@
 """The RL loop of tinker-cookbook with adaptive rollouts: ``docs/own_loop.md``, section on Tinker.
 
 The loop asks a data set for groups, runs a rollout strategy for each of them, subtracts a group's mean reward and sends
-sums over tokens. Here the data set gives the prompts that the core chooses, the strategy draws each as often as the
-core wants, and what it returns are the kept trajectories with their advantage over the denominator for a reward, beside
-one without a token whose reward balances them: the mean is 0, and nothing is subtracted. Tested with 0.6.1 against a
-service in this process.
+sums over tokens. Here the data set gives the prompts that the core chooses, and the strategy draws each as often as the
+core wants. It returns the kept trajectories, with their advantage over the denominator as reward, and one more without
+a token. The reward of that one balances the others, so the mean is 0 and nothing is subtracted. Tested with 0.6.1
+against a service in this process.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AdaRollouts(RLDataset):
         max_tokens: longest response, all turns together: ``max_tokens`` of the loop where there is one turn.
         texts: what prompts say, by name, for methods that expect something of a prompt by its words.
         seed: of the choice of prompts and of the method's own draws.
-        folder: where the core's state is kept for a resumed run; beside the loop's checkpoints.
+        folder: where the core's state is kept for a resumed run; next to the loop's checkpoints.
         save_every: steps between states: the loop's own, or a divisor of it.
         **overrides: as of :class:`~ada_lightning.adapters.core.Core`.
 

@@ -15,7 +15,7 @@ from ada_lightning.audit.records import Cause, Hole, Order, Sampling
 from ada_lightning.audit.rules import Candidate, Outcome, outcome
 
 COMPARED = (Cause.ALL_RIGHT, Cause.ALL_WRONG)
-"""Causes that show only beside other responses of the prompt."""
+"""Causes that only a comparison with other responses of the prompt shows."""
 FEW_RESPONSES = 8
 FEW_PROMPTS = 200
 

@@ -73,7 +73,7 @@ def stratum_errors(run: MethodView) -> Iterator[str]:
 
 
 def _partial_credit(run: MethodView) -> tuple[str, str]:
-    """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
+    """Return what makes rewards lie between 0 and 1, and a further way out; two empty texts if nothing does."""
     if run.value("reward") is None:  # a loop of one's own grades by itself
         return "", ""
     from ada_lightning.rewards.overlong import OverlongReward  # loads verifiers

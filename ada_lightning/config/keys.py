@@ -20,7 +20,7 @@ GROUPS_OF_COMPONENTS = ("callbacks", "logger", "token_masks")
 
 
 def unknown_keys(plain: Mapping[str, Any]) -> dict[str, str]:
-    """Find every key beside a ``_target_`` that is no parameter of what it names, and what is no component among such.
+    """Find every key next to a ``_target_`` that is not a parameter of its class, and arguments that are no component.
 
     Returns:
         Message by dotted key; it names the nearest key that something reads.
@@ -46,7 +46,7 @@ def accepted_keys(target: str) -> frozenset[str] | None:
     """Return the parameter names of a class or function, or None where it accepts any name.
 
     Raises:
-        ImportError, AttributeError: there is nothing of that name.
+        ImportError, AttributeError: the name does not exist.
     """
     try:
         parameters = inspect.signature(locate(target)).parameters.values()

@@ -236,7 +236,7 @@ def _options(loader: ConfigLoader, group: str) -> list[str]:
 
 
 def _offered(loader: ConfigLoader, group: str) -> list[str]:
-    """Options of a group, but for files such as ``_service``, which others build on."""
+    """Options of a group, without files such as ``_service``, which others build on."""
     return [name for name in loader.get_group_options(group, ObjectType.CONFIG) if not name.startswith("_")]
 
 

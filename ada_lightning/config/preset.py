@@ -61,11 +61,11 @@ class Preset:
             **{name: instantiate(cfg[name]) for name in ("advantage", *UPDATE)},
             "token_masks": list(make_parts(cfg.token_masks).values()),
         }
-        """For :class:`~ada_lightning.training.policy.PolicyModule`, beside the folder of the model."""
+        """For :class:`~ada_lightning.training.policy.PolicyModule`, without the folder of the model."""
         self.rollout = _arguments(cfg.rollout)
         """For :class:`~ada_lightning.rollout.service.RolloutService`."""
         self.data = {**_arguments(cfg.data), "curriculum": instantiate(cfg.curriculum)}
-        """For :class:`~ada_lightning.data.datamodule.RolloutDataModule`, beside the source of prompts."""
+        """For :class:`~ada_lightning.data.datamodule.RolloutDataModule`, without the source of prompts."""
 
 
 def _checked(lines: list[str]) -> DictConfig:

@@ -173,10 +173,10 @@ def staleness_errors(run: ConfigView) -> Iterator[str]:
     num_updates = int(updates[0] or 1) * int(updates[1] or 1)
     if isinstance(loss, PolicyLoss) and not has_trust_region(loss, num_updates=num_updates):
         yield (
-            f"{own}: nothing bounds how far the policy moves from the one that sampled: with one update per rollout "
-            f"every ratio of {type(loss).__name__} is 1, and a cap alone bounds one side; use loss.anchor=behaviour "
-            "loss.importance_cap=0 with a loss that clips, or loss/importance=sequence_rejection "
-            "loss.importance.floor=0.5, or loss=divergence_tv"
+            f"{own}: nothing bounds how far the policy moves from the one that sampled. With one update per rollout "
+            f"every ratio of {type(loss).__name__} is 1, and a cap alone bounds only one side. Use one of: "
+            "loss.anchor=behaviour loss.importance_cap=0 with a loss that clips; loss/importance=sequence_rejection "
+            "loss.importance.floor=0.5; loss=divergence_tv"
         )
 
 

@@ -48,7 +48,7 @@ MAX_SEED = 2**32 - 1
 
 
 def value_errors(view: MethodView) -> dict[str, str]:
-    """Look at every value, and compare those beside a ``_target_`` with the annotation of their parameter.
+    """Look at every value, and compare arguments of a ``_target_`` with the annotations of its parameters.
 
     Only annotations made of ``bool``, ``int``, ``float``, ``None``, literals, lists and mappings are judged; a union
     takes what one of its members takes.

@@ -127,7 +127,7 @@ def option(
         choices: settings that are chosen by a word, from the group ``<group>/<setting>``.
         hidden: settings that have a default and are no part of the option.
         below: key within the group at which the part stands, as a reward stands in its pool.
-        beside: settings that stand beside that key.
+        beside: settings that stand next to that key.
         package: where its values go, if not below the name of its group; ``_global_`` is the top.
         defaults: further entries of Hydra's defaults list.
         **values: settings whose value is not the constructor's default, above all references to other settings:
@@ -231,7 +231,7 @@ def locate(target: str) -> Any:
     """Return what a ``_target_`` names.
 
     Raises:
-        ImportError, AttributeError: there is nothing of that name.
+        ImportError, AttributeError: the name does not exist.
     """
     parts = target.split(".")
     for length in range(len(parts) - 1, 0, -1):

@@ -8,8 +8,8 @@ Whoever drives it (``rollout/driver.py``, with an engine) generates and grades, 
         for request in step.dropped(): ...                   # no longer wanted: abort it
     groups = step.finish()
 
-What a sampler sees is always the complete prefix of a prompt's launch order, so the groups are a function of seeds and
-of what was told, whatever the order and whatever the schedule: the distribution is that of the round-based algorithm.
+A sampler always sees the complete prefix of a prompt's launch order. So the groups are a function of the seeds and of
+the outcomes, whatever the order and the schedule. Their distribution is that of the round-based algorithm.
 Several steps may be open at once.
 """
 

@@ -285,8 +285,8 @@ class RolloutDataModule(EncodedPrompts):
     def state_dict(self) -> dict[str, Any]:
         """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.
 
-        A step that is under way keeps its prompts, whatever a resume with other settings would choose; so does one
-        that does not begin where its number alone says, because a step before it took more or fewer prompts than
+        A step under way keeps its prompts, whatever a resume with other settings would choose. So does a step that does
+        not begin where its number alone says, because an earlier step took more or fewer prompts than
         ``prompts_per_step``. Where an older policy samples, a rollout between two of its updates keeps its old
         log-probabilities: the policy that gave them is gone.
         """

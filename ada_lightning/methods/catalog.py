@@ -175,7 +175,7 @@ def _is_marked(path: Path, mark: re.Pattern[str] = MARK) -> bool:
 
 
 def listed(folder: Path, ending: str) -> list[Path]:
-    """Return the files at and below a folder, but no hidden ones: editors put those beside an open file."""
+    """Return the files at and below a folder, without hidden ones: editors put those next to an open file."""
     found = []
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]

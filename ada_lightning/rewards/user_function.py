@@ -133,7 +133,7 @@ class UserFunction:
         except Exception as error:  # the user's module may fail in any way; the cause is chained
             raise ValueError(
                 f"cannot import {module_name!r} of reward.reward.path = {self.path!r}: {type(error).__name__}: "
-                f"{error}. Put the module beside train.py (ada train: where it is started), or install its package."
+                f"{error}. Put the module next to train.py (ada train: in the current folder), or install its package."
             ) from error
         function = getattr(module, function_name, None)
         if not callable(function):

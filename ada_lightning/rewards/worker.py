@@ -171,7 +171,7 @@ def _prompt_error(prompt: Any) -> str:
 def grade(pickled_response: bytes) -> tuple[Verdict, bool]:
     """Grade one pickled ``(prompt, completion)``; the grade, and whether another try may give another.
 
-    Whatever the reward does short of killing the process becomes a grade, but for a lack of memory, which ends it: what
+    Whatever the reward does short of killing the process becomes a grade, except a lack of memory, which ends it: what
     earlier responses left behind must fail no other one.
     """
     return answered(_grade, pickled_response)

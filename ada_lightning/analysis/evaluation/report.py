@@ -105,7 +105,7 @@ def find_evaluation(name: str, beside: Path) -> Path:
     """Find the folder of a finished evaluation.
 
     Args:
-        name: the folder; or a checkpoint, whose evaluation on the same sets is looked for beside this one.
+        name: the folder; or a checkpoint, whose evaluation on the same sets is looked for next to this one.
         beside: folder of the present evaluation, whose name ends in ``-<sets>``.
 
     Raises:

@@ -87,7 +87,7 @@ def _numbers(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> dict[
 def _reward_names(rows: Sequence[Row], found: Mapping[str, bool], options: Options) -> list[str]:
     """Say which columns of numbers are the rewards: the first ones that can be what the advantages were made of.
 
-    TRL writes rewards as floats, and beside them whatever ``log_extra`` was given. So floats come first. Of these a
+    TRL writes rewards as floats, and also whatever ``log_extra`` was given. So floats come first. Of these a
     column that is the same for all responses of every prompt says something of prompts, or is the reward of a log
     without any signal.
 

@@ -21,7 +21,7 @@ _LIMITS = {"max_turns", "max_input_tokens", "max_output_tokens", "max_total_toke
 UNFILTERED = Hole(
     "which episodes trained",
     "every group whose rewards differ is taken to train",
-    "give the run's folder, which has rollouts/step_<n>/train/all and .../effective beside each other",
+    "give the folder of the run, which has both rollouts/step_<n>/train/all and .../effective",
 )
 
 

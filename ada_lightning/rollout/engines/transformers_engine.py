@@ -343,7 +343,7 @@ def check_layers(config: Any, max_model_tokens: int) -> None:
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     if (kind := rope.get("rope_type", rope.get("type"))) in ("longrope", "dynamic"):
         raise ValueError(
-            f"positions of {config.model_type} ({kind}) depend on the longest sequence beside them, so that responses "
+            f"positions of {config.model_type} ({kind}) depend on the longest sequence in the batch, so that responses "
             "would change with what runs together; use a vLLM engine"
         )
     window = getattr(config, "sliding_window", None) or max_model_tokens

@@ -27,9 +27,9 @@ class ContinuationError(ValueError):
 class Continuation:
     """Extends an episode: answer of the environment to tokens, scaffold of the chat template included.
 
-    The scaffold is found by rendering conversations that differ in one answer of the environment. Whether it holds is
-    checked with the real tokenizer when this is made: in 20 random conversations of up to 4 turns, and one whose
-    answers think aloud, the rendering of the whole must be the concatenation of the parts, token for token.
+    The scaffold is found by rendering conversations that differ in one answer of the environment. It is checked with
+    the real tokenizer at construction, on 20 random conversations of up to 4 turns and one whose answers think aloud.
+    The rendering of the whole must be the concatenation of the parts, token for token.
 
     Args:
         tokenizer: with its chat template.

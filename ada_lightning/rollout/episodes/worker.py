@@ -109,7 +109,7 @@ class EnvironmentClass:
         except Exception as error:  # the user's module may fail in any way; the cause is chained
             raise ValueError(
                 f"cannot import {module_name!r} of environment.path = {self.path!r}: {type(error).__name__}: {error}. "
-                "Put the module beside train.py (ada train: where it is started), or install its package."
+                "Put the module next to train.py (ada train: in the current folder), or install its package."
             ) from error
         if not (isinstance(kind, type) and callable(getattr(kind, "turn", None))):
             raise ValueError(

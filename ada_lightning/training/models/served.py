@@ -27,9 +27,9 @@ def check_description(folder: Path, source: str) -> None:
         )
     if (folder / "adapter_config.json").exists():
         raise ValueError(
-            f"{source} has adapters beside its weights (adapter_config.json), which transformers would add to them and "
-            "an engine would not; merge them (peft's merge_and_unload) and name the folder that this makes. An adapter "
-            "of a head that is tied to the embedding has to be untied first: peft 0.21 merges it into both"
+            f"{source} has adapters in addition to its weights (adapter_config.json). transformers would add them to "
+            "the weights, and an engine would not. Merge them (peft's merge_and_unload) and name the resulting folder. "
+            "An adapter of a head that is tied to the embedding has to be untied first: peft 0.21 merges it into both"
         )
 
 
@@ -106,7 +106,7 @@ class ServedModel:
 
 
 def read_model(path: Path) -> ServedModel:
-    """Read what stands beside a checkpoint's weights.
+    """Read the files that accompany a checkpoint's weights.
 
     Raises:
         ValueError: one of its files is damaged, or no token ends a response.

@@ -74,7 +74,7 @@ def test_a_value_that_cannot_work_is_refused_once(command, message):
 def test_a_sampler_without_a_rule_of_counts_has_no_cost_to_compute():
     overrides = ["curriculum=posterior", "sampler=spread", "advantage=weighted_leave_one_out"]
     (problem,) = problems(*overrides)
-    assert ": SignalPerResponse counts responses until a prompt's counts end" in problem
+    assert ": SignalPerResponse needs a sampler that stops by the counts" in problem
     assert problem.endswith("use curriculum=learnability")
     check_config(composed(*overrides[1:], "curriculum=learnability"))
 

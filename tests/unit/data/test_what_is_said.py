@@ -140,7 +140,7 @@ def test_an_answer_inside_of_json_text_is_read_and_counted(tmp_path):
         ({"tools": ["search"]}, "column 'tools' is not shown to the model"),
         ({"prompt": "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n"}, "holds the markup of a chat template"),
         ({"prompt": "User: 1 + 1?\nAssistant: Let me see.\n<think>"}, "holds the markup of a chat template"),
-        ({"prompt": [{**ASK, "name": "Ann"}]}, "keys of messages beside role and content are left out: name"),
+        ({"prompt": [{**ASK, "name": "Ann"}]}, "keys of messages other than role and content are left out: name"),
         ({"prompt": [{**ASK, "content": [{"type": "text", "text": x} for x in "ab"]}]}, "content in parts is joined"),
         ({"answer": ["2"]}, "answers in lists of one are taken out of them"),
         ({"data_source": None}, "column 'data_source' is empty: the task is 'dataset'"),
