@@ -96,18 +96,18 @@ REFUSED = [
     ("sampler.budget_per_step=127",
      "127 is less than data.prompts_per_step * sampler.samples_per_round = 32 * 4: ... sampler.budget_per_step=128"),
     *((f"sampler={name} selection=all estimator=gaussian_process",
-       f"sampler.min_seen = {seen} needs the number of ... GaussianProcessEstimator does not count them ... estimator=win")
+       f"sampler.min_seen = {seen} needs ... GaussianProcessEstimator does not count them ... estimator=win")
       for name, seen in (("knapsack", 8), ("coba", 1))),
     ("sampler=knapsack selection=all estimator=window estimator.window=7",
      "sampler.min_seen = 8 exceeds estimator.window = 7: ... use estimator.window=8 or more"),
     ("curriculum=difficulty_band estimator=value_network",
-     "curriculum: DifficultyBand chooses prompts ... ValueNetworkEstimator does not remember prompts. Use estimator=beta"),
-    ("curriculum=posterior estimator=value_network", "curriculum: PosteriorSampling chooses prompts ... curriculum=uniform"),
+     "curriculum: DifficultyBand chooses ... ValueNetworkEstimator does not remember prompts. Use estimator=beta"),
+    ("curriculum=posterior estimator=value_network", "curriculum: PosteriorSampling chooses ... curriculum=uniform"),
     ("+experiment=grpo selection=seen estimator=value_network",
      "selection: SeenSelection needs to know whether a prompt was ... ValueNetworkEstimator does not remember"),
     ("+experiment=grpo sampler=first_visit sampler.group_size=2 estimator=gaussian_process",
      "sampler: FirstVisitSampler needs to know whether"),
-    (f"+experiment=grpo {RESOLVED}SeenSelection estimator=value_network", "selection.selection: SeenSelection needs to"),
+    (f"+experiment=grpo {RESOLVED}SeenSelection estimator=value_network", "selection.selection: SeenSelection needs"),
     # refill
     ("refill=dynamic sampler.budget_per_step=400", "and refill.max_ratio to limit a step"),
     ("+experiment=dapo refill.component=corect", "OverlongReward has the components correct, overlong"),

@@ -53,9 +53,7 @@ def test_description_that_cannot_be_trained_is_refused(folder, content, message)
 
 def test_adapters_beside_the_weights_are_refused(folder):
     (folder / "adapter_config.json").write_text("{}")
-    with pytest.raises(
-        ValueError, match=r"name has adapters in addition to its weights \(adapter_config.json\).*Merge them"
-    ):
+    with pytest.raises(ValueError, match=r"adapters in addition to its weights \(adapter_config.json\).*Merge them"):
         check_description(folder, "name")
 
 
