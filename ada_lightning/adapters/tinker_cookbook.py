@@ -278,13 +278,13 @@ def _without_rewards(trajectory: Trajectory) -> Trajectory:
 def _refusals(config: Any) -> Iterator[str]:
     """Yield a sentence for each setting with which rewards would mean something else, or nothing would end."""
     if config.async_config is not None:
-        yield "async_config draws groups of several steps at once, and steps here follow each other; use None"
+        yield "async_config draws groups of several steps at once, but here steps follow each other; use None"
     if config.num_epochs != 1:
-        yield f"num_epochs = {config.num_epochs} counts passes over prompts, which the method does; use 1 and num_steps"
+        yield f"num_epochs = {config.num_epochs} is for the method, which chooses prompts itself; use 1 and num_steps"
     termination = config.effective_termination()
     if termination is not None and termination.zero_reward_on_limit:
         yield (
-            "termination.zero_reward_on_limit=True lowers rewards after they are advantages; grade so in the "
+            "termination.zero_reward_on_limit=True would lower rewards that are already advantages; do it in the "
             "environment, and pass TerminationRewardPolicy(zero_reward_on_limit=False)"
         )
 
@@ -298,6 +298,6 @@ def _approximations(config: Any) -> Iterator[str]:
             "one rollout after the first are off-policy"
         )
     if config.kl_penalty_coef:
-        yield f"kl_penalty_coef={config.kl_penalty_coef} adds a term that is no part of the objective"
+        yield f"kl_penalty_coef={config.kl_penalty_coef} adds a term that is not part of the objective"
     if config.temperature != 1.0:
         yield f"temperature={config.temperature}: responses come from another distribution than the one that is trained"

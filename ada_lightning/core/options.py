@@ -190,7 +190,7 @@ def option_of(kind: Any, group: str) -> Option:
     """
     if not isinstance(kind, type):
         raise LookupError(
-            f"{group}={kind!r} is no {group}: give a class, use(class, setting=value) or an option's word"
+            f"{group}={kind!r} is not a {group}: give a class, use(class, setting=value) or the name of an option"
         )
     every = [option for options in OPTIONS.values() for option in options.values() if option.kind is kind]
     if found := [option for option in every if option.group == group]:
@@ -272,8 +272,8 @@ def plain(value: Any, what: str = "the setting") -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ValueError(
-        f"{what} is of type {type(value).__name__}, which no file can hold: give a number, a text, a list, a mapping, "
-        "or a part by use(class, setting=value)"
+        f"{what} is of type {type(value).__name__}, which a file cannot hold: give a number, a text, a list, a "
+        "mapping, or a part by use(class, setting=value)"
     )
 
 

@@ -275,7 +275,7 @@ class RolloutDataModule(EncodedPrompts):
             if num_new := sum(num_others):
                 warnings.warn(
                     f"{num_new} responses of step {step} differ from those that were drawn before the run was stopped; "
-                    "their ratios begin at the policy of now. reproducible=true repeats responses bit by bit",
+                    "their ratios start at the present policy. reproducible=true repeats responses bit by bit",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -334,7 +334,7 @@ class RolloutDataModule(EncodedPrompts):
                 )
         began = state_dict.get("prompts")
         if self.train_prompts and began and (said := self._prompts_now.difference(began)):
-            warnings.warn(f"this run goes on with other prompts than it began with: {said}", stacklevel=2)
+            warnings.warn(f"this run continues with different prompts than it began with: {said}", stacklevel=2)
         self.num_updates_done = int(state_dict["num_updates_done"])
         if self.num_updates_done > self.num_steps * self.updates_per_rollout:  # equal: only the end of the run is owed
             raise ValueError(

@@ -63,7 +63,7 @@ def _messages_in(text: str) -> Any:
     if found and all(map(_is_message, found if isinstance(found, list) else [found])):
         return found
     if _OF_PYTHON.match(text):
-        raise ValueError("holds messages as Python prints them, which is no JSON; write them with json.dumps")
+        raise ValueError("holds messages as Python prints them, which is not JSON; write them with json.dumps")
     return None
 
 

@@ -57,7 +57,7 @@ class MixtureSource:
                 raise ValueError(f"data.source.sources.{name}.weight must be a number of at least 0; got {weight!r}")
             if isinstance(entry["source"], MixtureSource):
                 raise ValueError(
-                    f"data.source.sources.{name} is a mixture itself, whose weights would count for nothing; name its "
+                    f"data.source.sources.{name} is a mixture itself, and its weights would have no effect; name its "
                     f"sources here, each with its weight times that of {name}"
                 )
             self.sources[str(name)] = entry["source"]
@@ -98,7 +98,7 @@ class MixtureSource:
             by_task[prompt.task].append(prompt)
         if starved := [name for name, found in by_task.items() if not found]:
             raise ValueError(
-                f"no usable training prompt is left of the sources {', '.join(starved)}, which have weights; see the "
+                f"no usable training prompt is left in the sources {', '.join(starved)}, which have weights; see the "
                 "reasons in the report, or take them out of data.source.sources"
             )
         total = sum(self.weights.values())

@@ -83,11 +83,11 @@ def label_of(answer: Any, choices: Mapping[str, str]) -> str:
         return of_index
     if of_text and of_index and of_text != of_index:
         raise ValueError(
-            f"holds the text {said!r}, which is one choice and the place of another, counted from 0; store places as "
-            "integers, or answers as labels"
+            f"holds the text {said!r}, which is both one choice and the index of another, counted from 0; store places "
+            "as integers, or answers as labels"
         )
     if not (found := of_text or of_index):
-        raise ValueError(f"holds {said[:80]!r}, which is none of the choices, nor their labels or places from 0")
+        raise ValueError(f"holds {said[:80]!r}, which is not one of the choices, their labels or their indices from 0")
     return found
 
 
@@ -218,7 +218,7 @@ class PromptBuilder:
         if name is None and last_turn is None:
             if not self.needs_answer:
                 return None
-            raise UnusableRowError(reason, "there is no answer: the last turn is not the assistant's")
+            raise UnusableRowError(reason, "no answer: the last turn is not the assistant's")
         value: Any = last_turn
         if name is not None:
             if not self.needs_answer and not has_column(columns, name):

@@ -163,7 +163,7 @@ def _check_task(task: str, config: Mapping[str, Any]) -> None:
     valid = {field.name for field in dataclasses.fields(config_class)} - set(_SET_BY_US)
     for key in config:
         if key in _SET_BY_US:
-            raise ValueError(f"data.source.tasks.{task}.{key} is not yours to set: it follows from {_SET_BY_US[key]}")
+            raise ValueError(f"data.source.tasks.{task}.{key} cannot be set: it follows from {_SET_BY_US[key]}")
         if key not in valid:
             raise ValueError(
                 f"reasoning-gym task {task!r} has no key {key!r}{_nearest(key, valid)}; "

@@ -105,14 +105,14 @@ def add_own(folder: Path) -> list[str]:
         _import_own(path)
     found = _collected()
     if taken := [name for name, entry in found.items() if shipped.get(name, entry) != entry]:
-        raise ValueError(f"{', '.join(taken)} is a name that ships; give yours another one")
+        raise ValueError(f"{', '.join(taken)} already exists in this package; choose another name")
     _ENTRIES.update(found)
     return [path.stem for path in own]
 
 
 def _import_own(path: Path) -> None:
     if not path.stem.isidentifier():
-        raise ImportError(f"{path.name}: the name of a module has letters, digits and _ alone")
+        raise ImportError(f"{path.name}: the name of a module may only have letters, digits and _")
     try:
         module = import_module(path.stem)
     except Exception as error:

@@ -53,11 +53,13 @@ class UserFunction:
         try:
             self._parameters = inspect.signature(self._function).parameters
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{self.path} does not tell the names of its parameters; wrap it in a function") from error
+            raise ValueError(
+                f"{self.path} does not reveal the names of its parameters; wrap it in a function"
+            ) from error
         unnamed = [p.name for p in self._parameters.values() if p.kind not in _KEYWORD_KINDS and not _takes_any(p)]
         if unnamed:
             raise ValueError(
-                f"{self.path} is called by the names of its parameters, and {', '.join(unnamed)} can only be given by "
+                f"{self.path} is called with named parameters, but {', '.join(unnamed)} can only be given by "
                 "position; leave out '/' and '*args', or wrap it in a function"
             )
 

@@ -228,7 +228,8 @@ def to_grade(value: Any) -> Verdict:
             wrong = f"{name}{repr(part)[:_MAX_REPR_CHARS]} is no finite number"
             return Verdict(0.0, failure="invalid_reward", detail=wrong)
     if verdict.failure:
-        wrong = f"failure={repr(verdict.failure)[:_MAX_REPR_CHARS]} in a verdict; a reward raises where it cannot grade"
+        said = repr(verdict.failure)[:_MAX_REPR_CHARS]
+        wrong = f"failure={said} in a verdict; a reward must raise an error if it cannot grade"
         return Verdict(0.0, failure="invalid_reward", detail=wrong)
     if not isinstance(verdict.answer, str | None):
         wrong = f"the answer {repr(verdict.answer)[:_MAX_REPR_CHARS]} is no text"

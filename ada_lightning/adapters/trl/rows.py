@@ -82,7 +82,7 @@ class Rows:
             ValueError: one has none.
         """
         if with_logprobs and None in self.logprobs:
-            raise ValueError("use_vllm=True corrects by the engine's log-probabilities, and a response came without")
+            raise ValueError("use_vllm=True corrects by the engine's log-probabilities, but a response has none")
         return {
             "prompt_ids": self.prompt_ids,
             "completion_ids": self.completion_ids,

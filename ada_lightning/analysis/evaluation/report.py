@@ -115,7 +115,7 @@ def find_evaluation(name: str, beside: Path) -> Path:
         read_results(Path(name))
         return Path(name)
     if (Path(name) / "sets").is_dir():
-        raise ValueError(f"compare={name}: that evaluation is not finished; run it again, and it continues")
+        raise ValueError(f"compare={name}: that evaluation is not finished; run its command again to continue it")
     try:
         label = resolve_checkpoint(name).label
     except ValueError as error:

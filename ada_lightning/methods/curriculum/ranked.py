@@ -292,7 +292,7 @@ class DiverseUsefulness(ExpectedUsefulness):
         yield 0 <= self.weight < math.inf, f"curriculum.weight must be 0 or positive, and finite; got {self.weight}"
         yield (
             not self.embedding.needs_policy,
-            "curriculum.embedding is asked where there is no policy; use WordEmbedding or SentenceEncoder; got "
+            "curriculum.embedding must work without the policy; use WordEmbedding or SentenceEncoder; got "
             f"{type(self.embedding).__name__}",
         )
         yield from super()._checks()
@@ -338,4 +338,4 @@ def greedily_spread(values_C: Array, places_CH: Array, weight: float) -> list[in
 
 
 def _no_policy(prompts: Sequence[Prompt]) -> NoReturn:
-    raise RuntimeError("curriculum.embedding asked the policy for a representation, and a curriculum has none")
+    raise RuntimeError("curriculum.embedding needs the policy, which a curriculum does not have")

@@ -196,7 +196,7 @@ class SimilarPrompts(CountingEstimator):
             ValueError: the embedding does not give a finite row of the same size for each, or there is a history file
                 that knows none of them.
         """
-        self._history.check_prompts(prompts, others="what to expect of the others is told from them")
+        self._history.check_prompts(prompts, others="the others are predicted from them")
         self._places.learn(prompts)
         if not self._visits:
             self._start_from_history(prompts)

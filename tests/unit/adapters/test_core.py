@@ -65,7 +65,7 @@ def test_what_cannot_work_or_has_no_effect_is_refused(overrides, said):
 
 
 def test_a_setting_of_a_recipe_for_a_part_that_nothing_has_is_refused():
-    with pytest.raises(ConfigError, match="grpo sets estmator, which nothing has; did you mean estimator"):
+    with pytest.raises(ConfigError, match="grpo sets estmator, which does not exist; did you mean estimator"):
         Core(GRPO.with_(**{"estmator.memory": 0.5}), IDS)
 
 
@@ -159,7 +159,7 @@ def test_steps_come_one_after_another():
     with pytest.raises(ValueError, match="nothing of this method reads metrics"):
         core.tell(pools, metrics={"loss": 1.0})
     core.tell(pools)
-    with pytest.raises(ValueError, match="not the pools of the step"):
+    with pytest.raises(ValueError, match="do not belong to the step"):
         core.tell(pools)
     with pytest.raises(ValueError, match="the same in all steps"):
         core.choose(num_prompts=3)

@@ -102,7 +102,7 @@ def test_an_episode_is_of_its_prompts_task_and_worth_the_sum_of_its_turns(play):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Forgetful", "is another task whenever it begins: with seed"),
+        ("Forgetful", "is a different task each time it begins: with seed"),
         ("Untested", r"was tested with pytest>=0.1,<0.2, and \d"),
         ("Missing", r"needs no-such-package: pip install -e '.\[no-such-package\]'$"),
     ],
@@ -216,7 +216,7 @@ def test_an_environment_of_openenv_is_its_seeds(play, server):
         secrets.add(json.dumps(heard))
     assert len(secrets) > 1
     forgetful = worker.EnvironmentClass(path, fields | {"name": f"{server}/forgetful"}, max_reply_chars=100)
-    with pytest.raises(ValueError, match="forgetful answers otherwise to the same turns of the same seed 0"):
+    with pytest.raises(ValueError, match="forgetful gives different answers to the same turns with seed 0"):
         forgetful.check()
 
 

@@ -159,7 +159,7 @@ def test_a_name_that_ships_is_refused_where_the_cache_has_it_and_nothing_is_impo
     text = text if group == "sampler" else text.replace('name="of_a_script"', f'name="{option}"')
     (tmp_path / "mine.py").write_text(text)
     said, _ = run(load + f"from pathlib import Path\nadd_own(Path({str(tmp_path)!r}))")
-    assert said.endswith(f"ValueError: {name} is a name that ships; give yours another one")
+    assert said.endswith(f"ValueError: {name} already exists in this package; choose another name")
 
 
 @pytest.fixture

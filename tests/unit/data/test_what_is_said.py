@@ -121,7 +121,7 @@ def test_a_first_row_does_not_say_whether_messages_end_with_an_answer(tmp_path):
 def test_an_answer_inside_of_json_text_is_read_and_counted(tmp_path):
     [prompt], changed = read(tmp_path, [{"prompt": "a", "reward_model": '{"ground_truth": "007"}'}])
     assert prompt.reference["answer"] == "007"
-    assert changed == {"column 'reward_model' is JSON text, read as what it says": 1}
+    assert changed == {"column 'reward_model' holds JSON text, which is parsed": 1}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_an_answer_inside_of_json_text_is_read_and_counted(tmp_path):
         ({"prompt": "User: 1 + 1?\nAssistant: Let me see.\n<think>"}, "holds the markup of a chat template"),
         ({"prompt": [{**ASK, "name": "Ann"}]}, "keys of messages other than role and content are left out: name"),
         ({"prompt": [{**ASK, "content": [{"type": "text", "text": x} for x in "ab"]}]}, "content in parts is joined"),
-        ({"answer": ["2"]}, "answers in lists of one are taken out of them"),
+        ({"answer": ["2"]}, "answers in lists of one element are taken out of the list"),
         ({"data_source": None}, "column 'data_source' is empty: the task is 'dataset'"),
     ],
 )
@@ -190,8 +190,8 @@ def test_choices_are_put_behind_the_question_and_the_answer_is_a_letter(tmp_path
     assert report.changes == {}
     assert report.dropped == {"unusable answer": 2, "empty": 1}
     two, none = (kind.example for kind in report.kinds["unusable answer"].values())
-    assert "holds the text '1', which is one choice and the place of another, counted from 0" in two
-    assert "holds 'far', which is none of the choices" in none
+    assert "holds the text '1', which is both one choice and the index of another, counted from 0" in two
+    assert "holds 'far', which is not one of the choices" in none
     assert report.layout.startswith("layout question and answer: prompt from 'question' and 'choices', answer from")
 
 
