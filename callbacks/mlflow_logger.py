@@ -283,7 +283,7 @@ class Delivery:
             if path.resolve().is_relative_to(folder):
                 yield str(path.relative_to(folder)), file_version(path), partial(_send_file, path, folder)
             else:  # a folder may be anybody's, and link to any file
-                log.warning("%s lies outside the run folder %s and is not sent", path, folder)
+                log.warning("%s is outside the run folder %s and is not sent", path, folder)
         if target["parent"] and status != "RUNNING":
             yield "sweep", end_ms, MlflowRun.update_sweep_table
 

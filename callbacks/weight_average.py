@@ -56,7 +56,7 @@ class WeightAverage(Callback):
         assert isinstance(pl_module, PolicyModule)
         if self.decay and pl_module.sharding is not None:
             raise ValueError(
-                f"callbacks.weight_average.decay = {self.decay} averages whole weights, and trainer=fsdp spreads them "
+                f"callbacks.weight_average.decay = {self.decay} averages whole weights, but trainer=fsdp spreads them "
                 "over processes; use trainer=ddp, or callbacks.weight_average.decay=0"
             )
         self._policy = pl_module

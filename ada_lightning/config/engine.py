@@ -125,29 +125,29 @@ def _transfer_errors(run: ConfigView) -> Iterator[str]:
         )
     elif host is RayPool:
         yield (
-            f"{own} reaches no engine that replaces another within a step; {way_out} with rollout.host = RayPool: "
+            f"{own} cannot reach an engine that replaces a broken one; {way_out} with rollout.host = RayPool: "
             "weights stay in Ray's object store"
         )
     devices, spread = run.number("trainer.devices"), run.number("rollout.engine.tensor_parallel_size")
     own_gpus = "rollout.host.environment.CUDA_VISIBLE_DEVICES"
     if transfer is CudaIpc and devices is not None and devices > 1:
         yield (
-            f"{own} shares one GPU with one training process, and trainer.devices = {devices}; use "
+            f"{own} shares one GPU with one training process, but trainer.devices = {devices}; use "
             "rollout/weight_transfer=nccl"
         )
     if transfer is CudaIpc and spread and spread > 1:
         yield (
-            f"{own} shares one GPU with the engine, and rollout.engine.tensor_parallel_size = {spread}; use "
+            f"{own} shares one GPU with the engine, but rollout.engine.tensor_parallel_size = {spread}; use "
             "rollout/weight_transfer=nccl"
         )
     if transfer is CudaIpc and run.value(own_gpus) is not None:
         yield (
-            f"{own} shares one GPU with the engine, and {own_gpus} = {run.value(own_gpus)} gives the engine its own; "
+            f"{own} shares one GPU with the engine, but {own_gpus} = {run.value(own_gpus)} gives the engine its own; "
             "leave that out, or use rollout/weight_transfer=nccl"
         )
     if transfer is Nccl and host is not RayPool and run.value(own_gpus) is None:
         yield (
-            f"{own} goes from GPU to GPU, and the engine would be on the trainer's; give it others with "
+            f"{own} goes from GPU to GPU, but the engine would be on the trainer's GPU; give it others with "
             f"+{own_gpus}=1, of several '+{own_gpus}=\"2,3\"'"
         )
 

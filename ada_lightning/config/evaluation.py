@@ -85,5 +85,5 @@ def _length_errors(run: ConfigView) -> Iterator[str]:
     if limit is not None and response is not None and limit <= response:
         yield (
             f"rollout.max_model_tokens = {limit} leaves no room for a prompt in addition to sampling.max_new_tokens = "
-            f"{response}; raise the one or lower the other"
+            f"{response}; raise the first or lower the second"
         )

@@ -71,7 +71,7 @@ def _not_components(group: str, children: Mapping[str, Any]) -> Iterator[tuple[s
             yield path, f"{unknown_key(path, names, group)} (it has no _target_)"
         else:
             spelt = "null" if node is None else node
-            yield path, f"{path}={spelt} is no part with settings; to leave it out write ~{path}"
+            yield path, f"{path}={spelt} is not a part with settings; to leave it out write ~{path}"
 
 
 def _unknown_below(path: str, node: Any) -> Iterator[tuple[str, str]]:

@@ -92,7 +92,7 @@ def _unread(line: str) -> str:
     top, _, below = key.replace("/", ".").partition(".")
     is_source = top == "data" and (not below or below.partition(".")[0] == "source")
     if top in OF_A_RUN:
-        return f"{line} has no effect here: a preset has no run of its own; leave it out"
+        return f"{line} has no effect here: a preset is not a run; leave it out"
     if top in YOURS or is_source:
         return (
             f"{line} has no effect here: the model, the source of prompts, the reward, the trainer, its callbacks and "

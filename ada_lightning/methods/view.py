@@ -170,7 +170,7 @@ class PlainView(MethodView):
             if reference["default"]:
                 return None, place
             raise UnresolvedError(
-                f"its value is that of a key which the chosen parts do not have ({reference['key']})"
+                f"it takes its value from a key that the chosen parts do not have ({reference['key']})"
             ) from None
 
 

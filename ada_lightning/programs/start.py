@@ -27,8 +27,8 @@ from ada_lightning.run.stopping import RunStoppedError, SamplingStoppedError
 # torch reads the number of threads once, at import; where it is not set, vLLM cuts the whole process, training
 # included, to one.
 os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
-# Threads that wait spin for some microseconds, then sleep: beside other busy processes those that go on spinning keep
-# the one thread from its core that all of them wait for, and those that sleep at once are woken late even by themselves
+# Threads that wait spin for some microseconds, then sleep. With other busy processes, threads that go on spinning keep
+# the one thread from its core that all of them wait for. Threads that sleep at once are woken late even alone
 # (docs/performance.md, "On a busy machine"). Read once, as OpenMP is loaded.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)

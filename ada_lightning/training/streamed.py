@@ -34,7 +34,7 @@ def check_streaming(method: Method, *, updates_per_rollout: int, num_processes: 
         num_processes > 1 and "rollout.stream_gradients needs one training process",
         method.refill.is_on and "rollout.stream_gradients does not go with refill",
         sampler.connect is not Sampler.connect
-        and f"rollout.stream_gradients does not go with {sampler.__name__}, which reads the policy meanwhile",
+        and f"rollout.stream_gradients does not work with {sampler.__name__}, which reads the policy meanwhile",
     )
 
 
@@ -119,7 +119,7 @@ class StreamedGradients:
         if part is not None and all(of_pool.get(id(group.pool)) == group for group in part.groups):
             return part
         if part is not None:
-            self._warn("prompts are kept or weighed otherwise with their step than alone, so that nothing is streamed")
+            self._warn("prompts are kept or weighed differently in their step than alone, so nothing is streamed")
             self._policy.zero_grad(set_to_none=True)
         return StreamedPart()
 

@@ -64,7 +64,7 @@ def allocate_by_gain(
         if following + negative_gain > _ROUNDING * abs(negative_gain):
             raise ValueError(
                 f"the gain of prompt {index} rises from {-negative_gain} to {following} at {counts[index]} responses: "
-                "the best division is found for gains that fall; raise the lower bound to where they do"
+                "this division needs falling gains; raise the lower bound to where they fall"
             )
         heapreplace(heap, (-following, index))
     return counts

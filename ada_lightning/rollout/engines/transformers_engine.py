@@ -144,7 +144,7 @@ class TransformersEngine(RolloutEngine):
             )
         )
         if arguments.get("device") == "cuda" and not torch.cuda.is_available():
-            raise ValueError("rollout.engine.device = cuda, and torch sees no GPU on this machine; use device=auto")
+            raise ValueError("rollout.engine.device = cuda, but torch sees no GPU on this machine; use device=auto")
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response.
@@ -356,6 +356,6 @@ def check_layers(config: Any, max_model_tokens: int) -> None:
         )
     if window < max_model_tokens and kinds != {"full_attention"}:
         raise ValueError(
-            f"{config.model_type} attends to {window} tokens, and rollout.max_model_tokens = {max_model_tokens}: "
+            f"{config.model_type} attends to {window} tokens, but rollout.max_model_tokens = {max_model_tokens}: "
             "rollout=transformers has no windows; use a vLLM engine, or fewer tokens"
         )

@@ -90,7 +90,7 @@ def read_json(file: Path, source: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise ValueError(f"{source} is broken: {file} is not JSON ({error}); download it again") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{source} is broken: {file} holds no JSON object; download it again")
+        raise ValueError(f"{source} is broken: {file} does not hold a JSON object; download it again")
     return content
 
 
@@ -129,7 +129,7 @@ def _eos_token_ids(model_path: Path, tokenizer: Any) -> list[int]:
     found = sorted(token for token in ids if token is not None)
     if not found:
         raise ValueError(
-            f"{model_path} names no token that ends a response, so every response would run to the length limit; set "
-            "eos_token_id in its generation_config.json, or eos_token in its tokenizer_config.json"
+            f"{model_path} does not name the token that ends a response, so responses would run to the length limit; "
+            "set eos_token_id in its generation_config.json, or eos_token in its tokenizer_config.json"
         )
     return found

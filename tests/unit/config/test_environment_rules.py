@@ -40,7 +40,7 @@ def test_what_goes_with_one_is_taken(overrides):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["environment=custom"], "environment.path has no value and needs one"),
+        (["environment=custom"], "environment.path needs a value"),
         (["environment=custom", "environment.path=nowhere.Game"], "environment: cannot import 'nowhere'"),
         (
             ["environment=calculator", "environment.max_turns=0"],

@@ -53,7 +53,7 @@ class Connecting(Callback):
             "selection.selection._target_=ada_lightning.methods.selection.BanditSelection",
             "selection: selection.selection: BanditSelection compares the pools of a step",
         ),
-        ("trainer.accelerator=gpuu", "trainer.accelerator = gpuu is no kind of device; use one of auto, cpu, cuda"),
+        ("trainer.accelerator=gpuu", "trainer.accelerator = gpuu is not a kind of device; use one of auto, cpu, cuda"),
         ("++trainer.log_every_n_steps=5", "trainer.log_every_n_steps has no effect: every update is logged"),
         ("loss=clipped loss.dual_clip=0.5", "loss: loss.dual_clip must be above 1 (.inf sets no bound); got 0.5"),
         ("loss=divergence_tv +loss.importance_cap=2.0", "unknown key loss.importance_cap"),

@@ -63,7 +63,7 @@ REFUSED = [
      "and advantage.pass_rate = PathCountingRate is for rewards of 0 and 1"),
     (f"{ALL} reward.reward.binary=false {WHITENED}", "advantage.advantage = ExactAdvantage is for rewards of 0 and 1"),
     *((f"sampler=uniform selection=positives advantage={name}",
-       "selection: PositivesSelection keeps no negative, and advantage ... use advantage=accepted, or selection=all")
+       "selection: PositivesSelection keeps no negatives, but advantage ... use advantage=accepted, or selection=all")
       for name in ("grpo", "rloo", "max_rl", "exact", "reinforce_plus_plus", "batch_whitened")),
     (f"+experiment=grpo {RESOLVED}PositivesSelection", "PositivesSelection keeps no negative"),
     ("sampler=uniform selection=all advantage=batch_whitened reward=exact_match "
@@ -90,8 +90,8 @@ REFUSED = [
     ("+experiment=xrpo advantage=exact", "XrpoSampler ends a prompt's sampling by more than its counts"),
     ("sampler=optpo selection=all", "OptPoSampler ends a prompt's sampling by more than its counts"),
     ("objective=pass_at_k objective.k=64", f"objective: the stopping rule (at most 32 responses per prompt) {BIG_K}"),
-    ("sampler.group_size=1", "selection.group_size = 1 keeps one class only ... use sampler.group_size=2 or more"),
-    ("sampler.group_size=1 advantage=stratified", "selection.group_size = 1 keeps one class only"),
+    ("sampler.group_size=1", "selection.group_size = 1 keeps only one class ... use sampler.group_size=2 or more"),
+    ("sampler.group_size=1 advantage=stratified", "selection.group_size = 1 keeps only one class"),
     # history
     ("sampler.budget_per_step=127",
      "127 is less than data.prompts_per_step * sampler.samples_per_round = 32 * 4: ... sampler.budget_per_step=128"),
@@ -125,12 +125,12 @@ REFUSED = [
     ("+experiment=environments/calculator reward=overlong advantage=official",
      "OverlongReward counts the tokens of all ... turns of an episode ... Use reward.reward.max_tokens="),
     # samplers that cut long responses by chance
-    (f"{CUT} advantage=exact", "no sample of the pass rate, and advantage = ExactAdvantage ... =history_baseline"),
-    (f"{CUT} advantage=grpo", "and advantage = GroupNormalizedAdvantage takes it for one"),
+    (f"{CUT} advantage=exact", "no fair sample of the pass rate, but advantage = ExactAdvantage ... =history_baseline"),
+    (f"{CUT} advantage=grpo", "but advantage = GroupNormalizedAdvantage takes it for one"),
     (f"{CUT} selection=balanced sampler.group_size=4", "BalancedSelection counts them; use selection=all"),
-    (f"{CUT} refill=dynamic", "leaves groups with fewer responses, and DynamicSampling replaces some"),
+    (f"{CUT} refill=dynamic", "leaves groups with fewer responses, but DynamicSampling replaces some"),
     (f"{CUT} loss/reduction=prompt_mean", "PromptMeanReduction divides by what is left; use loss/reduction=constant"),
-    (f"{CUT} loss.kl_coef=0.1", "CutSampler: loss.kl_coef = 0.1 would act on what is left alone"),
+    (f"{CUT} loss.kl_coef=0.1", "CutSampler: loss.kl_coef = 0.1 would see only what is left"),
     (f"{CUT} curriculum=greso", "curriculum: GresoCurriculum judges prompts by whole groups"),
     (f"{CUT} curriculum=retired", "curriculum: RetiredCurriculum judges prompts by whole groups"),
     (f"{CUT} loss=flowrl loss/reduction=constant", "loss = FlowRlLoss is not linear in them"),
@@ -172,7 +172,7 @@ REFUSED = [
     ("+experiment=optpo reward=math", "MathReward spells a right answer like the reference. Use reward=exact_match"),
     ("+experiment=optpo reward=function reward.reward.path=tests.integration.graders.has_few_letters",
      "FunctionReward returns no answers"),
-    ("policy.temperature=2", "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the latter"),
+    ("policy.temperature=2", "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the second"),
     # engine
     ("+rollout.engine.sleep_level=1", "sleep_level = 1: vLLM sleeps only on a GPU ... sleep_level=0"),
     (f"{GPU} rollout=vllm_gpu rollout/weight_transfer=ipc", "CudaIpc goes to another process ... weight_transfer=relo"),
@@ -180,8 +180,8 @@ REFUSED = [
     (f"{OTHER_PROCESS} rollout.engine.tensor_parallel_size=3", "with the engine, and rollout.engine.tens ... =nccl"),
     (f"{OTHER_PROCESS} +rollout.host.environment.CUDA_VISIBLE_DEVICES=1", "VISIBLE_DEVICES = 1 gives the"),
     (f"{OTHER_PROCESS} rollout/weight_transfer=nccl",
-     "would be on the trainer's; give it others with +rollout.host.environment.CUDA_VISIBLE_DEVICES=1"),
-    (f"{GPU} rollout=ray +rollout.engine.{NCCL}", "Nccl reaches no engine that replaces another ... =reload"),
+     "would be on the trainer's GPU; give it others with +rollout.host.environment.CUDA_VISIBLE_DEVICES=1"),
+    (f"{GPU} rollout=ray +rollout.engine.{NCCL}", "Nccl cannot reach an engine that replaces a broken one ... =reload"),
     (f"{GPU} rollout=ray +rollout.engine.tensor_parallel_size=3 rollout.host.num_gpus=1",
      "num_gpus = 1 is less than rollout.engine.tensor_parallel_size = 3 ... use rollout.host.num_gpus=3"),
     (f"{OTHER_PROCESS} rollout.host.num_engines=2", "num_engines = 2: ... share one GPU ... rollout=r"),
@@ -214,7 +214,7 @@ def test_what_does_not_go_together_is_said_once_with_a_way_out(command, message)
     [
         ("refill=dynamic sampler=pruning selection=all advantage=official", ["PruningSampler leaves prompts out"]),
         (f"{OTHER_PROCESS} rollout/weight_transfer=ipc trainer.devices=2",
-         ["CudaIpc shares one GPU with one training process, and trainer.devices = 2", "several processes train with"]),
+         ["CudaIpc shares one GPU with one training process, but trainer.devices = 2", "several processes train with"]),
         ("rollout=vllm_gpu_process", ["CudaIpc goes from GPU to GPU, but trainer.accelerator = cpu"]),
     ],
 )  # fmt: skip
@@ -326,10 +326,10 @@ def test_absent_parts_are_left_alone():
 def test_a_value_taken_from_a_key_that_is_not_there_hides_no_other_problem(overrides, key, reference, part):
     found = problems(*overrides, "policy.temperature=2", "num_steps=???")
     assert [problem for problem in found if problem.startswith((key, "num_steps", "policy."))] == [
-        "num_steps has no value and needs one; give it on the command line: num_steps=<value>",
-        f"{key}: its value is that of a key which the chosen parts do not have (Interpolation key '{reference}' not "
+        "num_steps needs a value; give it on the command line: num_steps=<value>",
+        f"{key}: it takes its value from a key that the chosen parts do not have (Interpolation key '{reference}' not "
         f"found); give it one of its own, {key}=<value>, or choose another {part}",
-        "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the latter",
+        "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the second",
     ]
     assert not any("Missing mandatory" in problem for problem in found)
 

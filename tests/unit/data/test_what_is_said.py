@@ -309,7 +309,9 @@ def test_a_model_without_an_end_token_is_refused(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     config = {"model_type": "qwen2", "eos_token_id": None, "bos_token_id": None}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"names no token that ends a response.*eos_token_id in its generation_config"):
+    with pytest.raises(
+        ValueError, match=r"does not name the token that ends a response.*eos_token_id in its generation_config"
+    ):
         read_model(tmp_path)
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": 7}))
     assert read_model(tmp_path).eos_token_ids == [7]

@@ -402,7 +402,7 @@ def test_a_model_of_the_hub_brings_no_settings(tmp_path):
             ["eval.num_samples=0", "grader_failure=ignore"],
             r"(?s)num_samples must be an integer of at least 1; got 0.*grader_failure must be as_zero or exclude; got",
         ),
-        (["eval=files"], "eval.sets.file.path has no value"),
+        (["eval=files"], "eval.sets.file.path needs a value"),
         (["eval.sets.heldout.weight=-1"], "eval.sets.heldout: weight must be above 0"),
         (["sampling.max_new_tokens=400"], "rollout.max_model_tokens = 320 leaves no room"),
         (["+eval.sets.more={path: x.jsonl}"], "eval.sets.more has no _target_"),

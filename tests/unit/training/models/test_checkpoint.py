@@ -35,7 +35,7 @@ def test_a_complete_checkpoint_passes_in_one_file_or_in_shards(folder):
     [
         (None, r"name is not a Hugging Face checkpoint: there is no .*config\.json"),
         ("{", r"config\.json is not JSON .* download it again"),
-        ("[]", "holds no JSON object"),
+        ("[]", "does not hold a JSON object"),
         ('{"architectures": ["BertModel"]}', r"not a causal language model.*\['BertModel'\]"),
         (
             '{"architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": "awq"}}',
