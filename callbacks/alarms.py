@@ -1,4 +1,4 @@
-"""Alarms for runs that collapse: they go on, learn nothing, and nobody looks."""
+"""Alarms for runs that have collapsed: without them such a run goes on and learns nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run's numbers depend on besides its settings, and whether a resume has the same."""
+"""Checks at a resume what numbers depend on besides settings: versions, threads, hardware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the final figures of a run, and tells the person at the terminal what came out."""
+"""Writes the final figures of a run, and prints them at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tracking tool is told of a run, and why none can stop it."""
+"""The base of tracking tools: what they receive of a run. A failing tool never stops the run."""
 
 from __future__ import annotations
 

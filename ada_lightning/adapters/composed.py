@@ -1,4 +1,4 @@
-"""A method as the parts that a loop of one's own needs, without a run, a model or an engine; without Hydra or torch.
+"""Makes the parts of a method for your own loop: without a run, a model or an engine, and without Hydra or torch.
 
 It keeps what decides who is sampled, what trains and what each response weighs. The rest of a recipe is the trainer's
 own. A method that consists of such a rest is refused by a sentence.

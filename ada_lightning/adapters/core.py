@@ -1,4 +1,4 @@
-"""The core for a loop of one's own: plain values in and out, no model, no engine, no threads, no clock."""
+"""The core for your own loop: plain values in and out, no model, no engine, no threads, no clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step of one prompt, and any number of them at once: for trainers that choose prompts themselves.
+"""Steps of one prompt each, any number at once: for trainers that choose prompts themselves.
 
 What can be decided so is how often a prompt is drawn, by what came of it, which of its responses train, and what each
 of them weighs.

@@ -1,4 +1,4 @@
-"""Whether another trainer's package is of the range that an adapter was tested with."""
+"""Checks whether another trainer's package has a version that the adapter was tested with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What figures are made of: values by group, which add up over the visits of a prompt, and holes of the log."""
+"""The input of the figures: values by group, which add up over the visits of a prompt, and what the log lacks."""
 
 from __future__ import annotations
 

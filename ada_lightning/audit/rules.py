@@ -1,4 +1,4 @@
-"""What other rules would have drawn of the very same prompts: averages over all orders of a group's responses.
+"""What other rules would have drawn for the same prompts: averages over all orders of a group's responses.
 
 Where a group has n responses that were drawn alike, every order of them is equally likely. A rule of counts that draws
 at most n of them ends at (a, b) with probability

@@ -1,4 +1,4 @@
-"""What the terminal and the page say in words, and what they advise."""
+"""The sentences and the advice of the terminal and the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an advantage needs: something to compare responses by, both classes, its kind of rewards, a rule of counts."""
+"""Checks what an advantage needs: a comparison, both classes, its kind of rewards, a rule of counts."""
 
 from __future__ import annotations
 

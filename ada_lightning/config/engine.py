@@ -1,4 +1,4 @@
-"""What of an engine's settings goes with neither where it lives, nor the trainer, the model or this machine.
+"""Checks the settings of an engine against its place, the trainer, the model and this machine.
 
 The engine itself would find most of it when it has started.
 """

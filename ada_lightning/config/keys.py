@@ -1,4 +1,4 @@
-"""Keys of a configuration that nothing reads: the signature of what ``_target_`` names is the schema."""
+"""Finds keys of a configuration that nothing reads, by the signature of the class that ``_target_`` names."""
 
 from __future__ import annotations
 

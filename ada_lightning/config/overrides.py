@@ -1,4 +1,4 @@
-"""Checks of the command line, so that a typing error gets an answer better than Hydra's "Could not override"."""
+"""Checks the command line, so that a typing error gets a better answer than Hydra's "Could not override"."""
 
 from __future__ import annotations
 

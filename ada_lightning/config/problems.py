@@ -1,4 +1,4 @@
-"""What can be found wrong with one node of a configuration; the checks of every program are made of these."""
+"""Finds problems of one node of a configuration; the checks of all programs use this."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not go together in the update: cut responses, streamed gradients, older policies, token masks, LoRA."""
+"""Checks what goes together in the update: cut responses, streamed gradients, older policies, token masks, LoRA."""
 
 from __future__ import annotations
 

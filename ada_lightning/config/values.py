@@ -1,4 +1,4 @@
-"""Values that no part can mean: of another kind than its constructor's annotation says, infinite, or no number.
+"""Finds values of the wrong type by the annotations of constructors, and values that are infinite or not a number.
 
 OmegaConf leaves words such as ``no`` as texts. Annotations are read as text, so that nothing which they name has to be
 imported, and a message says what to write: both are why no validation library does this.

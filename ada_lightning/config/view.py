@@ -1,4 +1,4 @@
-"""A composed configuration whose light parts are made once; what cannot be made is a message, no exception."""
+"""A composed configuration whose light parts are made once; a part that cannot be made gives a message."""
 
 from __future__ import annotations
 

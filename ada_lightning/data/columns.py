@@ -1,4 +1,4 @@
-"""Values inside rows: dotted names, JSON kept as text, and what of them can travel to reward workers."""
+"""Values inside rows: dotted names, JSON kept as text, and which values can be sent to reward workers."""
 
 from __future__ import annotations
 

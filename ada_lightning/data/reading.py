@@ -1,4 +1,4 @@
-"""From what a user calls a data set to rows: files, globs, folders or names on the hub."""
+"""Reads the rows of a data set: files, globs, folders or names on the hub."""
 
 from __future__ import annotations
 

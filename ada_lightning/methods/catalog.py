@@ -1,4 +1,4 @@
-"""Every option and every experiment there is: what the classes and recipes of the package say of themselves.
+"""Lists all options and experiments, as the classes and recipes of the package declare them.
 
 Kept in a cache, so that a command line is read without importing torch, and made anew when a module changes.
 """

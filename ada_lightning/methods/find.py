@@ -1,4 +1,4 @@
-"""Which module has the option or the recipe of a name: read from the sources, so that one method does not load all."""
+"""Finds the module of an option or a recipe by reading the sources, so that one method does not load all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules are asked about: the values, classes and parts of a method, each by its dotted key.
+"""A method as the checks see it: its values, classes and parts, each by its dotted key.
 
 There are two: of a composed configuration (``config/view.py``), and of a method in Python (:class:`PlainView`), which
 needs neither Hydra nor OmegaConf.

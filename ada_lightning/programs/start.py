@@ -1,4 +1,4 @@
-"""How every program starts, and what it says when it fails.
+"""Starts every program, and turns failures into one line for the user.
 
 Imports at the top are light: reward workers import the program's file again, and a wrong command line must get its
 answer without waiting for torch.

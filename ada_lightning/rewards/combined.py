@@ -1,4 +1,4 @@
-"""What a reward made of others says of itself: what they say."""
+"""A reward made of other rewards, which passes on their checks and hints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function of the user's own, named by its path, called by the names of its parameters, and a reward made of it."""
+"""A reward from the user's own function, which is named by its path and called with named parameters."""
 
 from __future__ import annotations
 

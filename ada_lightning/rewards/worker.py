@@ -1,4 +1,4 @@
-"""What runs inside a reward process, and what keeps it from disturbing the run or outliving it.
+"""The code inside a reward process, and what keeps it from disturbing the run or outliving it.
 
 Imports almost nothing: workers must start fast and stay small.
 """

@@ -1,4 +1,4 @@
-"""Rollout steps prepared before their turn, and the older policies that sample them: an exact lag.
+"""Rollout steps that older policies sample ahead of time, with an exact lag.
 
 Step s samples from the policy of step s - k. Its prompts, beliefs and sampler are fixed, and its policy is published,
 once step s - k - 1 has been learned from. It may be sampled from then on, during the updates of the k steps before it,

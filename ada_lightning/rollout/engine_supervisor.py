@@ -1,4 +1,4 @@
-"""The engine of a run, whichever one it is just now."""
+"""Starts, watches and replaces the engine of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run ends early: errors for people, exit codes, and signals that are followed where nothing is half done."""
+"""How a run ends early: errors for users, exit codes, and signals that stop it at a safe point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands on the terminal: output of libraries goes to a file, and how a person reads seconds and commands."""
+"""The output on the terminal: library output goes to a file; seconds and commands are spelt for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What adapters of other libraries' environments share."""
+"""Shared parts of the adapters for other libraries' environments."""
 
 from __future__ import annotations
 

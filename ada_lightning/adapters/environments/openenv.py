@@ -1,4 +1,4 @@
-"""Environments on a server of OpenEnv's."""
+"""Environments on an OpenEnv server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a trainer's arguments keeps the update from being the sum of advantage times log-probability."""
+"""Finds arguments of a trainer with which the update is not the sum of advantage times log-probability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person may name as the model to evaluate, and which options that implies."""
+"""Finds the model that a command line names for evaluation, and the options that follow from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which weights of which run a person means, and whether they are as they were written."""
+"""Finds the weights that a command line names, and checks that they are unchanged."""
 
 from __future__ import annotations
 

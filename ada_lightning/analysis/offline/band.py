@@ -1,4 +1,4 @@
-"""Which prompts are worth training on, by how many of their responses are right."""
+"""Selects prompts to train on by how many of their responses are right."""
 
 from __future__ import annotations
 

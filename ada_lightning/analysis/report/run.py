@@ -1,4 +1,4 @@
-"""One run as its folder tells it, and the folders that a command line means."""
+"""Reads a run from its folder, and finds the folders that a command line names."""
 
 from __future__ import annotations
 

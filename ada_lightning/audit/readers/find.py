@@ -1,4 +1,4 @@
-"""Which reader a path is for."""
+"""Finds the reader for a path."""
 
 from __future__ import annotations
 

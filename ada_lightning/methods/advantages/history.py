@@ -1,4 +1,4 @@
-"""What history expects as the baseline: of a prompt's earlier visits and of the other responses of its group."""
+"""Advantages whose baseline comes from a prompt's earlier visits and the other responses of its group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where prompts lie, embedded once each, around the middle of the training prompts."""
+"""Embeds each prompt once, relative to the mean of the training prompts."""
 
 from __future__ import annotations
 

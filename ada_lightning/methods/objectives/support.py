@@ -1,4 +1,4 @@
-"""How much of an objective a stopping rule can follow exactly, and with which coefficient per end.
+"""The part of an objective that a stopping rule can follow exactly, and its coefficient at each end.
 
 With m+ kept positives at ``+c/m+`` each and m- kept negatives at ``-c/m-`` each, the expected sum over a prompt's kept
 responses of advantage times score is ``grad p * E[c] / (p q)``. So an update follows f exactly if and only if

@@ -1,4 +1,4 @@
-"""Divide a whole number of responses among prompts by what one more response is worth to each."""
+"""Divides a whole number of responses among prompts by the gain from one more response to each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far each response of a pool is from what was expected: what several selections rank or prune by."""
+"""Advantages over the whole pool, by which several selections rank or prune responses."""
 
 from __future__ import annotations
 

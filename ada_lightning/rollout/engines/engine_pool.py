@@ -1,4 +1,4 @@
-"""Engines elsewhere behind one: more slots, and a step goes on when one of them dies."""
+"""Several engines in other processes as one: more slots, and a step goes on when one of them dies."""
 
 from __future__ import annotations
 

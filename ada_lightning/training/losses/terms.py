@@ -1,4 +1,4 @@
-"""What a policy loss is given and what it says of itself: the base class of every loss, and what it is made of."""
+"""The base class of every policy loss, its input, and what it reports of itself."""
 
 from __future__ import annotations
 
