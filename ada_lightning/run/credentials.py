@@ -1,4 +1,4 @@
-"""Keeps passwords of a tracking store out of everything written or shown, and gives them to the library that connects."""
+"""Keeps passwords of a tracking store out of everything written or shown; the connecting library still gets them."""
 
 from __future__ import annotations
 
