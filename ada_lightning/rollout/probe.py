@@ -163,7 +163,7 @@ class GapLimits:
                 "rollout.engine.dtype=float32 trainer.precision=32-true; this update is in no checkpoint"
             )
         warnings.warn(
-            f"{text}, above max_logprob_gap = {self.max_logprob_gap}: are the weights in the engine the trainer's?",
+            f"{text}, above max_logprob_gap = {self.max_logprob_gap}: does the engine have the weights of the trainer?",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -112,7 +112,7 @@ class RolloutService:
             )
         if stream_gradients and not host.works_by_itself:
             raise ValueError(
-                "rollout.stream_gradients computes gradients while the engine samples, and an engine in the trainer's "
+                "rollout.stream_gradients computes gradients while the engine samples, but an engine in the trainer's "
                 "process does one thing at a time; use rollout=vllm_process, or rollout.stream_gradients=false"
             )
         self.sampling = sampling

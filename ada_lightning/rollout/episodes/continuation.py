@@ -52,7 +52,7 @@ class Continuation:
             raise ContinuationError(str(error)) from error
         if not getattr(tokenizer, "chat_template", None):
             raise ContinuationError(
-                f"the tokenizer {self._name} has no chat template, so nothing says how turns are told apart; choose an "
+                f"the tokenizer {self._name} has no chat template, so turns cannot be told apart; choose an "
                 "instruction-tuned model or set data/format=chat data.format.template_file, or use environment=none"
             )
         begin, answer = [{"role": "user", "content": "Begin."}], {"role": "assistant", "content": "42"}

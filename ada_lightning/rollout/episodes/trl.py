@@ -56,7 +56,7 @@ class TrlEnvironment(Environment):
                 "must be importable, and its constructor takes no arguments"
             ) from error
         if not callable(getattr(made, "reset", None)):
-            raise ValueError(f"{self.path} has no method `reset`, so it is no environment of TRL's")
+            raise ValueError(f"{self.path} has no method `reset`, so it is not an environment of TRL")
         if not _tools(made):
             raise ValueError(
                 f"{self.path} has no public method other than reset and get_reward, so the model has nothing to call"

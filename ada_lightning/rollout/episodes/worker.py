@@ -220,7 +220,9 @@ def _reply(said: Any, environment: Environment, limit: str) -> Reply:
         wrong = f"{type(environment).__name__} cannot be pickled between turns: {error}"
         return failed(Verdict(0.0, failure="invalid_state", detail=wrong))
     if len(state) > MAX_STATE_BYTES:
-        wrong = f"{type(environment).__name__} has {len(state)} bytes between turns; at most {MAX_STATE_BYTES} travel"
+        wrong = (
+            f"{type(environment).__name__} has {len(state)} bytes of state between turns; the most is {MAX_STATE_BYTES}"
+        )
         return failed(Verdict(0.0, failure="invalid_state", detail=wrong))
     return Reply(plain, state, **_counts(said))
 
