@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         sys.exit("\n".join(f"error: {line}" for line in str(error).splitlines()))
     print("\n\n".join(as_text(name, found) for name, found in audits))
-    print(f"\n{files[0]} (numbers: {files[1].name})")
+    print(f"\npage: {files[0]} (numbers: {files[1].name})")
 
 
 def _options(arguments: argparse.Namespace) -> Options:
@@ -136,7 +136,7 @@ def as_text(name: str, audit: Audit) -> str:
     lines += ["", "How often prompts are solved    " + "  ".join(f"{name:>6}" for name in BINS)]
     for title, shares in (("fitted, chance taken out", audit.mixture.shares()), ("raw shares of groups", audit.raw)):
         lines.append(f"  {title:<30}" + "  ".join(f"{100 * share:>4.0f} %" for share in shares))
-    lines += [""] + [f"{title}: {figure} {meaning}" for title, figure, meaning in facts(audit)]
+    lines += [""] + [f"{title}: {figure} ({meaning})" for title, figure, meaning in facts(audit)]
     lines += ["", f"What other rules would have cost, per prompt ({unit})", *_wrapped(about_rules(audit), "  ")]
     if len(audit.rules) > 1:
         width = max(len(row.name) for row in audit.rules)

@@ -157,8 +157,9 @@ def _of_rules(audit: Audit) -> list[str]:
         return []
     unit = audit.gathered.unit.value
     return [
-        f"Draw {best.name}: by this log {number(best.versus_logged)} times as many comparisons of right with wrong "
-        f"responses per 1,000 {unit} as it was drawn, with {number(best.responses)} responses a prompt on average."
+        f"Draw {best.name}. By this log that gives {number(best.versus_logged)} times as many comparisons of right "
+        f"with wrong responses per 1,000 {unit} as the rule of the log, with {number(best.responses)} responses per prompt "
+        "on average."
     ]
 
 
@@ -204,7 +205,7 @@ def _of_history(audit: Audit) -> list[str]:
         return []
     text = (
         "Choose prompts by their own counts: earlier responses to a prompt predict its next group by "
-        f"{number(gain)} nats a response better than the mean of all."
+        f"{number(gain)} nats per response better than the mean of all prompts."
     )
     ratio = audit.figures["chosen_versus_returning"]
     if ratio.low is not None and ratio.low > 1.0:

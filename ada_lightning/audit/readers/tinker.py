@@ -58,7 +58,7 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         holes.append(
             Hole(
                 "why a response ended",
-                "responses that the length limit cut cannot be told",
+                "responses that the length limit cut cannot be recognised",
                 "a newer tinker-cookbook, whose summaries have stop_reason",
             )
         )
