@@ -158,8 +158,8 @@ def _of_rules(audit: Audit) -> list[str]:
     unit = audit.gathered.unit.value
     return [
         f"Draw {best.name}. By this log that gives {number(best.versus_logged)} times as many comparisons of right "
-        f"with wrong responses per 1,000 {unit} as the rule of the log, with {number(best.responses)} responses per prompt "
-        "on average."
+        f"with wrong responses per 1,000 {unit} as the rule of the log, with {number(best.responses)} responses "
+        "per prompt on average."
     ]
 
 

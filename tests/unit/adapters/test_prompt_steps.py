@@ -13,7 +13,7 @@ from ada_lightning.config.problems import ConfigError
     [
         ("ada", r"chooses prompts \(PosteriorSampling\)"),
         ("ada_est_ema", "EstimatedSampler divides a step among its prompts"),
-        ("dapo", "lets further prompts join a step"),
+        ("dapo", "adds prompts to a step"),
         ("gdpo", "looks at components of every response"),
         ("ada_seq_balance_official", "divides by what the whole step keeps"),
     ],

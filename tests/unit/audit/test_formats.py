@@ -180,7 +180,7 @@ def test_a_number_that_differs_where_no_advantage_does_is_no_reward_of_trls(log,
     ((_, read),) = read_logs([tmp_path], Options())
     assert {row.reward for row in read.rows} == {0.0}
     table_of(tmp_path, other=1.0)
-    with pytest.raises(RefusedFileError, match=r"columns length does not go with.*numbers: accuracy, length, other"):
+    with pytest.raises(RefusedFileError, match=r"columns length does not fit.*numbers: accuracy, length, other"):
         read_logs([tmp_path], Options())
 
 

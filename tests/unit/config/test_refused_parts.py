@@ -75,7 +75,7 @@ def test_a_sampler_without_a_rule_of_counts_has_no_cost_to_compute():
     overrides = ["curriculum=posterior", "sampler=spread", "advantage=weighted_leave_one_out"]
     (problem,) = problems(*overrides)
     assert ": SignalPerResponse needs a sampler that stops by the counts" in problem
-    assert problem.endswith("use curriculum=learnability")
+    assert problem.endswith("Use curriculum=learnability")
     check_config(composed(*overrides[1:], "curriculum=learnability"))
 
 

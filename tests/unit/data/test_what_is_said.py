@@ -105,7 +105,7 @@ def test_messages_stored_as_json_text_are_messages(tmp_path):
     assert [prompt.messages for prompt in prompts] == [(ASK,), ({"role": "user", "content": "the role [of x]"},)]
     assert changed == {"messages stored as JSON text are read as messages": 1}
     with pytest.raises(
-        ValueError, match=r"line 1: column 'prompt' holds messages as Python prints them, which is no J"
+        ValueError, match=r"line 1: column 'prompt' holds messages as Python prints them, which is not J"
     ):
         source(jsonl(tmp_path / "a.jsonl", [{"prompt": str([ASK]), "answer": "2"}])).check()
 

@@ -109,10 +109,10 @@ def test_how_many_prompts_are_known_is_said_and_a_file_that_knows_none_is_refuse
         ),
         (
             {"prompt_id": ["p1"], "num_positive": [3], "num_samples": [2]},
-            r"no counts \(p1: \[3, 2\]\); it must have the columns prompt_id",
+            r"not counts \(p1: \[3, 2\]\); it must have the columns prompt_id",
         ),
-        ({"prompt_id": ["p1"], "num_positive": [None], "num_samples": [2]}, r"no counts \(p1: \[null, 2\]\)"),
-        ({"prompt_id": ["p1", "p1"], "num_positive": [1, 1], "num_samples": [2, 0]}, r"no counts \(p1: \[1, 0\]\)"),
+        ({"prompt_id": ["p1"], "num_positive": [None], "num_samples": [2]}, r"not counts \(p1: \[null, 2\]\)"),
+        ({"prompt_id": ["p1", "p1"], "num_positive": [1, 1], "num_samples": [2, 0]}, r"not counts \(p1: \[1, 0\]\)"),
         ({"prompt_id": [], "num_positive": [], "num_samples": []}, r"holds no prompt at the top"),
     ],
 )
