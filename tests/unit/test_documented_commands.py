@@ -279,7 +279,7 @@ def test_a_command_for_several_gpus_passes_the_check_and_starts_an_engine_for_a_
 @pytest.mark.parametrize("rollout", ["vllm_cpu", "vllm_process", "ray"])
 def test_an_engine_with_the_settings_of_a_cpu_is_warned_of_on_a_gpu(rollout):
     with pytest.warns(
-        UserWarning, match=r"the settings of a CPU .*use rollout=vllm_gpu, with several training processes"
+        UserWarning, match=r"the settings of a CPU .*Use rollout=vllm_gpu\. With several training processes"
     ):
         check_config(composed("trainer=gpu", f"rollout={rollout}"))
 
@@ -355,9 +355,9 @@ def test_the_pages_have_commands_for_data_of_ones_own():
 def test_the_default_length_is_warned_of_where_answers_need_more(overrides, what):
     (notice,) = settings_notices(ConfigView(composed(*overrides)))
     assert notice == (
-        f"rollout.sampling.max_new_tokens = 32 cuts every response of {what} at 32 tokens, where hardly any answer can "
-        "stand; for responses of up to 512 tokens: rollout.sampling.max_new_tokens=512 rollout.max_model_tokens=768"
-        "; if it is meant: rollout.sampling.max_new_tokens=32"
+        f"rollout.sampling.max_new_tokens = 32 cuts every response of {what} at 32 tokens, which is too short for "
+        "most answers. For responses of up to 512 tokens: rollout.sampling.max_new_tokens=512 "
+        "rollout.max_model_tokens=768. If you want short responses: rollout.sampling.max_new_tokens=32"
     )
     assert list(settings_notices(ConfigView(composed(*overrides)), ["rollout.sampling.max_new_tokens=32"])) == []
     assert list(settings_notices(ConfigView(composed(*overrides, "rollout.sampling.max_new_tokens=64")))) == []

@@ -364,7 +364,7 @@ def test_the_arguments_that_config_gives_are_exact(tmp_path):
         ({"gradient_accumulation_steps": 3}, "would take rows of two rollouts"),
         ({"shuffle_dataset": True}, "reorder the prompts"),
         ({"tools": [len]}, "on top of rows"),
-        ({"mask_truncated_completions": True}, "behind the core's back"),
+        ({"mask_truncated_completions": True}, "which the core would not know"),
         ({"restore_callback_states_from_checkpoint": True}, "restores itself"),
         ({"ignore_data_skip": True}, "after a resume"),
         ({"is_fsdp_enabled": True}, "use vLLM"),
