@@ -288,9 +288,9 @@ def test_what_does_not_go_is_refused_here(opened):
         pool.submit("long", [1] * 30, SETTINGS, seed=0)
     assert pool.num_in_flight() == 0
     submit(pool, 1)
-    with pytest.raises(RuntimeError, match="load_weights with 1 unfinished requests"):
+    with pytest.raises(RuntimeError, match="load_weights with 1 requests in flight"):
         pool.load_weights(WEIGHTS, policy_version=0)
-    with pytest.raises(RuntimeError, match="sleep with 1 unfinished requests"):
+    with pytest.raises(RuntimeError, match="sleep with 1 requests in flight"):
         pool.sleep()
     assert place.opened[0].engine.num_sleeps == 0
 
