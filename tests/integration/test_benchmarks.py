@@ -29,6 +29,7 @@ SMALLEST = {
     "benchmarks.update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
     "studies.calculator": ["--report-only"],
     "studies.coverage": ["--studies", 2],
+    "studies.does_it_pay": [],
     "studies.field.compare": ["--report-only"],
     "studies.field.fresh": ["--report-only"],
     "studies.field.tune": [],

@@ -23,6 +23,7 @@ from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import choose_hardware
 from ada_lightning.programs import export, report
 from ada_lightning.programs.start import CONFIG_DIR as CONF
+from research.studies.real_model.setting import ARMS, GPU_ARMS, LONG
 from tests.unit.config.composing import composed, problems
 from tests.unit.documented import PAGES, ROOT, SOURCES, arguments, commands, settings
 
@@ -313,6 +314,26 @@ def test_a_command_for_data_of_ones_own_leaves_room_for_an_answer_and_says_where
     assert cfg.rollout.max_model_tokens == 512 + cfg.data.max_prompt_tokens
     assert "reward=math" not in overrides or r" \boxed{}." in cfg.data.source.system_prompt
     assert list(settings_notices(ConfigView(cfg))) == []
+
+
+@pytest.mark.parametrize("where", ["on a CPU", "on a GPU", "with vLLM"])
+def test_a_command_for_a_run_of_ones_own_passes_the_check(where, monkeypatch, problems_file):
+    """And is the method, and the size of a step, that the study of a real model has."""
+    on_a_cpu, on_a_gpu = [words for page, _, words in OWN_DATA if page == "docs/use.md"]
+    overrides = on_a_cpu if where == "on a CPU" else on_a_gpu
+    if where == "with vLLM":
+        (engine,) = [words for words in commands("docs/use.md") if "rollout=vllm_gpu" in words]
+        replaced = {word.partition("=")[0] for word in engine}
+        overrides = [word for word in overrides if word.partition("=")[0] not in replaced - {"+experiment"}]
+        overrides += [word for word in engine if not word.startswith("+experiment")]
+    of_the_hub = ("model.path=", "data.source.name=", "data.source.answer_pattern=")
+    offline = [word for word in overrides if not word.startswith(of_the_hub)]
+    cfg = checked(here(offline, problems_file), monkeypatch, Launch("", 1, 1))
+    assert cfg.trainer.accelerator == ("cpu" if where == "on a CPU" else "cuda")
+    arm, settings = ARMS["grpo_chosen_by_spread"], set(overrides)
+    assert {f"+experiment={arm.experiment}", *arm.settings, "optimizer/schedule=linear"} <= settings
+    assert (cfg.data.prompts_per_step, cfg.data.num_minibatches) == (LONG.prompts, 1)
+    assert set(GPU_ARMS.machine[:2]) <= settings or where != "on a GPU"
 
 
 def test_the_pages_have_commands_for_data_of_ones_own():

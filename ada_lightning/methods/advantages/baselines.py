@@ -282,11 +282,11 @@ BATCH_WHITENING = known(
         name="batch_whitening",
         card=Card(
             table="update",
-            changes="any group rule, scale of the whole step",
-            needs="many prompts",
+            changes="scales the advantages of any group rule by the whole step",
+            needs="many prompts per step",
             cost="packs once more",
             fidelity="after",
-            departs="divides by the spread of advantages, TRL by that of rewards",
+            departs="It divides by the spread of advantages. TRL divides by that of rewards.",
         ),
         checked=Comparison(
             rule="the z-score",
@@ -295,8 +295,10 @@ BATCH_WHITENING = known(
                 "unit/methods/advantages/test_of_whole_rollout.py::test_whitening_is_the_z_score_over_the_whole_rollout"
             ),
         ),
-        text="The standard deviation of the whole rollout instead of each group's: GRPO with scale_rewards=batch, as "
-        "TRL has it.",
+        text="""
+            Scales advantages by the standard deviation of the whole rollout instead of each group's. It is GRPO with
+            scale_rewards=batch, as TRL has it.
+        """,
         sampler=UniformSampler,
         selection=AllSelection,
         advantage=BatchWhitenedAdvantage,

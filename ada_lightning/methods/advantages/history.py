@@ -120,26 +120,29 @@ RARER_CLASS = known(
         name="rarer_class",
         card=Card(
             table="prompts",
-            changes="largest expected p(1-p); reward minus 0 or 1, whichever is expected: only surprises train",
-            needs="the same",
-            cost="1 per prompt, the rarer class trains",
+            changes="one response per prompt, and only surprising ones train",
+            needs="as `ada_similar`",
+            cost="1 per prompt; the rarer class trains",
             fidelity="ours",
             departs=(
-                "exact as `ada`; noise per drawn response is higher, per trained one lowest; where wrong "
-                "answers are expected it learns from right ones alone, which costs diversity"
+                "Prompts are chosen by the largest expected p (1 - p). The baseline is 0 or 1, whichever is expected. "
+                "Exact in the same sense as `ada`. Noise per drawn response is higher, per trained one it is the "
+                "lowest. Where wrong answers are expected it learns from right ones alone, which costs diversity."
             ),
         ),
         checked=Comparison(
-            rule="moments of the rounded baseline",
+            rule="the moments of the rounded baseline",
             against="enumeration",
             test="unit/methods/advantages/test_history.py::test_what_rounding_costs",
         ),
-        text="One response of many prompts, and only surprising ones train: right where prompts like these are mostly "
-        "failed, wrong where they are mostly solved. For models where training a token costs several times what "
-        "drawing one does. Why: docs/studies/gradient_variance.md. How it compares with the others: "
-        "docs/methods.md. 128 prompts of one response are as many responses as the default of 32 groups of 4; a few "
-        "of them train. Exact as `ada`; noise per drawn response is higher, per trained one lowest; where wrong "
-        "answers are expected it learns from right ones alone, which costs diversity.",
+        text="""
+            Draws one response per prompt, for many prompts, and trains only on the surprising ones. A response is
+            surprising if it is right where prompts like this are mostly failed, or wrong where they are mostly solved.
+            The baseline is the expected reward, rounded to 0 or 1, so a response as expected has the advantage 0. Use
+            it where training a token costs several times what drawing one does. Why: docs/studies/gradient_variance.md.
+            A step has 128 prompts of one response, as many responses as the default of 32 groups of 4; a few of them
+            train.
+        """,
         estimator="similar_prompts",
         curriculum="expected",
         sampler=use(UniformSampler, group_size=1),

@@ -232,28 +232,30 @@ CGRPO = known(
         name="cgrpo",
         card=Card(
             table="responses",
-            changes="blocks until one answer alone is frequent enough, by thresholds calibrated with right answers",
+            changes="draws until one answer is frequent enough, by calibrated thresholds",
             needs="rewards that tell answers",
             cost="2 to 32, and 32 in calibrations",
-            fidelity="after (package `trl-cgrpo` 0.2.0)",
+            fidelity="after",
             departs=(
-                "calibrates on the prompts of the first steps and again after every 50, which count as "
-                "drawn and train; the package on held-out prompts that do not train, left out of the "
-                "saving it shows. Answers decide the stop, so the pool is biased in a way that no count "
-                "shows. With strict thresholds it is SPEED with 2 and 30"
+                "After the package `trl-cgrpo` 0.2.0. Thresholds are calibrated with right answers, on the prompts of "
+                "the first steps and again after every 50. These responses count as drawn, and they train. The package "
+                "calibrates on held-out prompts that do not train, and leaves them out of the saving it shows. Answers "
+                "decide the stop, so the pool is biased in a way that no count shows. With strict thresholds it is "
+                "SPEED with 2 and 30."
             ),
         ),
         checked=Comparison(
-            rule="golden numbers of the package; where it stops, over all histories of three answers",
+            rule="golden numbers of the package, and where it stops over all histories of three answers",
             against="by hand",
             test="unit/methods/sampling/test_cgrpo.py::test_golden_numbers_of_the_package",
         ),
         text="""
-            C-GRPO's exit (package trl-cgrpo 0.2.0) on GRPO. A prompt stops at 2, 4, 8, 16 or 32 responses, where one
-            answer is frequent enough by a threshold calibrated with right answers. The package calibrates on held-out
-            prompts and leaves that out of the saving it shows. Here calibrations are steps that draw 32 responses of
-            every prompt, and they count: 128 prompts first, and again after every 50 steps. With its strict setting
-            (delta small, weak policy) it is SPEED with 2 and 30. Read rollout/num_sampled beside the others.
+            Stops sampling a prompt once one answer is frequent enough: C-GRPO's exit (package trl-cgrpo 0.2.0) on GRPO.
+            A prompt stops at 2, 4, 8, 16 or 32 responses, by a threshold calibrated with right answers. The package
+            calibrates on held-out prompts and leaves that out of the saving it shows. Here calibrations are steps that
+            draw 32 responses of every prompt, and they count: 128 prompts first, and again after every 50 steps. With
+            its strict setting (delta small, weak policy) it is SPEED with 2 and 30. Compare rollout/num_sampled with
+            that of other methods.
         """,
         sampler=CGrpoSampler,
         selection=AllSelection,

@@ -108,23 +108,25 @@ CPPO = known(
         name="cppo",
         card=Card(
             table="training",
-            changes="the largest \\|A\\| of a group, of the step",
+            changes="trains on the largest absolute advantages of a group, or of the step",
             cost="n drawn, (1 - rate) n trained",
-            fidelity="faithful (biased)",
-            departs="prompts per step are not raised by themselves",
+            fidelity="faithful, biased",
+            departs="The number of prompts per step is not raised by itself.",
             also=("cppo_batch",),
         ),
         checked=Comparison(
-            rule="what stays",
+            rule="which responses stay",
             against="by hand",
             test=(
                 "unit/methods/selection/test_largest_advantage.py::test_of_the_batch_the_largest_stay_whoever_they_belong_to"
             ),
             also=("cppo_batch",),
         ),
-        text="CPPO (arXiv:2503.22342): of each group the responses with the smallest advantages are left out of the "
-        "update; biased. Advantages are GRPO's, over the whole group, before pruning. The paper spends the time saved "
-        "on more prompts per step: data.prompts_per_step=128 instead of 32 with rate 0.75.",
+        text="""
+            CPPO (arXiv:2503.22342): the responses of a group with the smallest advantages are left out of the update,
+            which biases it. Advantages are GRPO's, over the whole group, before pruning. The paper spends the time
+            saved on more prompts per step: data.prompts_per_step=128 instead of 32 with rate 0.75.
+        """,
         sampler=use(UniformSampler, group_size=16),
         selection=use(LargestAdvantageSelection, rate=0.75),
         advantage=use(PoolMeanAdvantage, normalize_std=True),
@@ -134,8 +136,10 @@ CPPO = known(
 CPPO_BATCH = known(
     CPPO.with_(
         name="cppo_batch",
-        text="CPPO's variant for verl (arXiv:2503.22342): the responses with the smallest advantages of a whole step "
-        "are left out; biased.",
+        text="""
+            CPPO's variant for verl (arXiv:2503.22342): the responses with the smallest advantages of a whole step are
+            left out, which biases the update.
+        """,
         selection=LargestAdvantageBatchSelection,
         settings={"selection.rate": 0.75},
     )

@@ -233,14 +233,14 @@ GRESO = known(
         name="greso",
         card=Card(
             table="prompts",
-            changes="skips prompts by streaks without signal, then replaces",
-            needs="its own streaks",
+            changes="skips prompts that often had no signal, then replaces groups",
+            needs="its own record of visits without a signal",
             cost="fewer wasted responses",
-            fidelity="faithful (code)",
+            fidelity="faithful to the code",
             departs=(
-                "the share of hard groups counts all with equal rewards, the code's only those of "
-                "well-formed answers; a step that reaches into the second epoch belongs to it; the "
-                "default clip and no entropy bonus, the code has 0.2 and 0.001"
+                "The share of hard groups counts all groups with equal rewards. The code counts only those of "
+                "well-formed answers. A step that reaches into the second epoch belongs to it. The clip is the default "
+                "one and there is no entropy bonus; the code has 0.2 and 0.001."
             ),
         ),
         checked=Comparison(
@@ -250,8 +250,8 @@ GRESO = known(
         ),
         text="""
             GRESO (arXiv:2506.02177): prompts that had no signal at their last visits are skipped at random. The others
-            are filtered and filled up as by DAPO, in waves as large as necessary. Its batch is 256 prompts with groups
-            of 8, its clip 0.2 on both sides, its entropy bonus 0.001. Those of this run are the defaults of
+            are filtered and filled up as by DAPO, in waves as large as necessary. The code has batches of 256 prompts
+            with groups of 8, a clip of 0.2 on both sides and an entropy bonus of 0.001. This run has the defaults of
             loss=clipped.
         """,
         curriculum=GresoCurriculum,

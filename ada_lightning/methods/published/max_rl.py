@@ -51,18 +51,22 @@ MAX_RL = known(
         name="max_rl",
         card=Card(
             table="update",
-            changes="(r - mean) / mean",
+            changes="advantage (r - mean) / mean",
             needs="rewards 0 and 1",
             fidelity="after",
-            departs="0 where nothing was right: exact for log p as far as n responses see",
+            departs=(
+                "The advantage is 0 where nothing was right. So it is exact for log p as far as n responses can see."
+            ),
         ),
         checked=Comparison(
             rule="it follows log p as far as a group can see",
             against="enumeration",
             test=("unit/methods/advantages/test_group_rules.py::test_max_rl_follows_log_p_as_far_as_the_group_can_see"),
         ),
-        text="MaxRL (arXiv:2602.02710): a fixed group, reward over its mean: follows log p as far as the group can "
-        "see.",
+        text="""
+            MaxRL (arXiv:2602.02710): a fixed group, with the reward's difference from the mean divided by that mean. It
+            follows log p as far as the group can see.
+        """,
         sampler=use(UniformSampler, group_size=8),
         selection=AllSelection,
         advantage=MaxRlAdvantage,

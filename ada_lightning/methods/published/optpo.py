@@ -116,15 +116,17 @@ OPTPO = known(
             needs="rewards that tell answers; no labels",
             cost="4 to 32",
             fidelity="after",
-            departs="thresholds are ours; m is the number of answers seen",
+            departs="Thresholds are ours. m is the number of answers seen.",
         ),
         checked=Comparison(
             rule="where voting ends",
             against="brute force",
             test="unit/methods/sampling/test_optpo.py::test_it_stops_at_the_first_settled_block_of_every_history",
         ),
-        text="Without labels: sample until the majority of the answers is settled, then GRPO on agreement with it. "
-        "Training figures speak of agreement; held-out ones of the true reward.",
+        text="""
+            Trains without labels (OptPO, arXiv:2512.02882): samples until the majority of the answers is settled, then
+            runs GRPO on agreement with it. Training figures speak of agreement, held-out ones of the true reward.
+        """,
         sampler=OptPoSampler,
         selection=AllSelection,
         advantage=GroupNormalizedAdvantage,

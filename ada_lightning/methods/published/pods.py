@@ -106,19 +106,23 @@ PODS = known(
         name="pods",
         card=Card(
             table="training",
-            changes="the m of n rewards that vary most",
+            changes="trains on the m of n responses whose rewards vary most",
             needs="n > m",
             cost="n drawn, m trained",
             fidelity="faithful",
-            departs="epsilon of the standard deviation is ours; pool baseline by `advantage=official`",
+            departs=(
+                "The epsilon of the standard deviation is ours. `advantage=official` takes the baseline from the pool."
+            ),
         ),
         checked=Comparison(
             rule="the subset of the largest variance",
             against="brute force",
             test="unit/methods/selection/test_max_variance.py::test_no_subset_has_a_larger_variance",
         ),
-        text="PODS (arXiv:2504.13818): many responses are drawn, the few with the largest variance of rewards train, "
-        "standardised among themselves. The paper draws 64 and trains on 16.",
+        text="""
+            PODS (arXiv:2504.13818): many responses are drawn, and the few whose rewards vary most train. Rewards are
+            standardised among these few. The paper draws 64 and trains on 16.
+        """,
         sampler=use(UniformSampler, group_size=16),
         selection=MaxVarianceSelection,
         advantage=GroupNormalizedAdvantage,

@@ -166,13 +166,14 @@ DPO = known(
         name="dpo",
         card=Card(
             table="update",
-            changes="every right response of a prompt preferred to every wrong one, margins to the initial policy",
-            needs="right and wrong responses (`sampler=balance`), a reference",
+            changes="prefers every right response of a prompt to every wrong one",
+            needs="right and wrong responses (`sampler=balance`), a reference model",
             cost="two forward passes more per kept response",
             fidelity="faithful",
             departs=(
-                "pairs are the policy's own, by reward; written as advantages with `loss=reinforce`, "
-                "whose update is the very gradient of the loss of pairs, with one update per rollout"
+                "Margins are relative to the initial policy. Pairs are the policy's own, by reward. They are written "
+                "as advantages with `loss=reinforce`. With one update per rollout, its update is the gradient of the "
+                "loss of pairs itself."
             ),
             also=("ipo",),
         ),

@@ -203,26 +203,24 @@ PRUNING = known(
         name="pruning",
         card=Card(
             table="training",
-            changes="prompts and responses left out at random, weighed by 1/probability",
+            changes="leaves out prompts and responses at random, weighs by 1/probability",
             needs="`constant` reduction",
             cost="fewer drawn and trained",
             fidelity="after",
             departs=(
-                "which probability is ours; the appendix's fixed share, biased, is that of "
-                "`selection=largest_advantage`; no dense prompt packing "
-                "([why](methods.md#what-is-not-here))"
+                "Which probability is ours. The appendix's fixed share, which is biased, is that of "
+                "`selection=largest_advantage`. There is no dense prompt packing ([why](methods.md#what-is-not-here))."
             ),
         ),
         checked=Comparison(
-            rule="the mean gradient of what is pruned",
+            rule="the mean gradient after pruning",
             against="simulation",
             test="unit/methods/selection/test_pruning.py::test_the_mean_gradient_is_that_of_the_whole_pools",
         ),
         text="""
             Unbiased dynamic pruning (after arXiv:2603.04135): prompts and responses of little advantage are left out at
             random, and the others weigh more. The denominator is fixed, so the expected update is GRPO's without
-            pruning. advantage.normalize_std divides by the deviation of the whole group, before pruning: GRPO's
-            advantage.
+            pruning. advantage.normalize_std divides by the deviation of the whole group, before pruning, as GRPO does.
         """,
         sampler=PruningSampler,
         selection=PruningSelection,

@@ -138,17 +138,14 @@ REPRESENTATION_PREFERENCE = known(
         name="representation_preference",
         card=Card(
             table="update",
-            changes=(
-                "all pairs of a prompt in the order of a reward read from the policy's hidden states, its"
-                " confidence as label"
-            ),
-            needs="rewards of the step's other prompts, a reference",
+            changes="orders a prompt's responses by a reward read from hidden states",
+            needs="rewards of the step's other prompts, a reference model",
             cost="three forward passes more per kept response",
-            fidelity="after (arXiv:2503.10093)",
+            fidelity="after",
             departs=(
-                "there a probe and pairs of data collected beforehand, for safety; here a ridge "
-                "regression on the step's other prompts, so a prompt's own rewards move nothing; its "
-                "penalty and scale are ours"
+                "After arXiv:2503.10093, where probe and pairs come from data collected beforehand, for safety. Here "
+                "the probe is a ridge regression on the step's other prompts, so a prompt's own rewards move nothing. "
+                "All pairs of a prompt train, with the probe's confidence as label. Its penalty and scale are ours."
             ),
         ),
         checked=Comparison(

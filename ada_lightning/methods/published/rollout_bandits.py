@@ -213,11 +213,11 @@ ROLLOUT_BANDITS = known(
         name="rollout_bandits",
         card=Card(
             table="training",
-            changes="LinUCB picks K of each pool",
+            changes="a linear bandit (LinUCB) picks K responses of each pool",
             needs="the next step's reward and entropy",
             cost="n drawn, K trained",
             fidelity="after",
-            departs="features, LinUCB and all numbers are ours; no replay",
+            departs="Features, LinUCB and all numbers are ours. There is no replay.",
         ),
         checked=Comparison(
             rule="numbers of ours: the paper's are not public",
@@ -225,9 +225,9 @@ ROLLOUT_BANDITS = known(
             test="unit/methods/selection/test_bandit.py::test_it_learns_which_kind_of_response_helps",
         ),
         text="""
-            After contextual rollout bandits (arXiv:2602.08499), which has no public code. A linear bandit chooses half
-            of each group, by what earlier choices did to reward and entropy. Its features, exploration and numbers are
-            ours. Advantages are over the whole group, before the choice.
+            A linear bandit chooses half of each group, by what earlier choices did to reward and entropy. It is after
+            contextual rollout bandits (arXiv:2602.08499), which have no public code. Features, exploration and numbers
+            are ours. Advantages are over the whole group, before the choice.
         """,
         sampler=use(UniformSampler, group_size=8),
         selection=BanditSelection,

@@ -83,13 +83,16 @@ SHRINKAGE_BASELINE = known(
         name="shrinkage_baseline",
         card=Card(
             table="update",
-            changes="history as baseline unless the other responses contradict it",
+            changes="history is the baseline unless the other responses contradict it",
             needs="history",
-            fidelity="after V0.5 (arXiv:2603.10848)",
-            departs="over the *other* responses, so unbiased; history instead of a pretrained value model; n fixed",
+            fidelity="after",
+            departs=(
+                "After V0.5 (arXiv:2603.10848). The baseline is over the *other* responses, so it is unbiased. History "
+                "takes the place of a pretrained value model. The number of responses is fixed."
+            ),
         ),
         checked=Comparison(
-            rule="V0.5's numbers; unbiased without the response itself",
+            rule="V0.5's numbers, and that it is unbiased without the response itself",
             against="enumeration",
             test=(
                 "unit/methods/advantages/test_shrinkage_baseline.py::test_whatever_is_believed_the_update_is_that_of_the_mean_pass_rate"
@@ -97,9 +100,9 @@ SHRINKAGE_BASELINE = known(
         ),
         text="""
             V0.5's baseline (after arXiv:2603.10848) in an unbiased form. Groups have 4 responses. The baseline of each
-            is what history expects, unless the other three contradict it. History is that of this run; the paper's is a
-            value model of its own, pretrained. The paper also draws on from 4 to 16 responses while that pays, which
-            biases the mean of a pool. Here the number is fixed.
+            is what history expects, unless the other three contradict it. History is that of this run; the paper has a
+            pretrained value model. The paper also draws on from 4 to 16 responses while that pays, which biases the
+            mean of a pool. Here the number is fixed.
         """,
         estimator="beta_history",
         sampler=UniformSampler,
