@@ -75,7 +75,7 @@ def json_lines(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, Any]
                     "one JSON object a line?"
                 ) from None
             if not isinstance(content, dict):
-                raise RefusedFileError(f"{shown(path)}, line {number} is no JSON object")
+                raise RefusedFileError(f"{shown(path)}, line {number} is not a JSON object")
             yield number, content
 
 

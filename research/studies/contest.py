@@ -161,7 +161,7 @@ class Contest:
             found = self.curves(num_seeds)
             most = max(map(len, found.values()), default=0)
             shown = self.shown or list(found)
-            title = f"{self.title}, {most} seeds"
+            title = ", ".join(filter(None, (self.title, f"{most} seeds")))
             plot(found, self.picture, Picture(title, self.rate, shown, self.drawn_costs, self.comparator))
 
 

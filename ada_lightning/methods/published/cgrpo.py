@@ -1,9 +1,10 @@
 """C-GRPO: sample until one answer alone is as frequent as it has to be, by a threshold calibrated with right answers.
 
-Rule: of budgets such as 2, 4, 8, 16, 32 a prompt stops at the first k after which a share of at least q_k of its k
-    responses gives the same answer: the conformal prediction set of its answers is then a single one.
-Calibration: q_k is the ``ceil((n + 1) (1 - delta))``-th smallest score of n prompts drawn to the last budget; a score
-    is the share of answers more frequent than the right one, plus a uniform part of its own, and 1 where it is absent.
+Rule: take budgets such as 2, 4, 8, 16, 32. A prompt stops at the first k after which a share of at least q_k of its k
+    responses gives the same answer. The conformal prediction set of its answers is then a single one.
+Calibration: q_k is the ``ceil((n + 1) (1 - delta))``-th smallest score of n prompts drawn to the last budget. A score
+    is the share of answers more frequent than the right one, plus a uniform part of its own, and 1 if the right one is
+    absent.
 Assumption: prompts are exchangeable with those of the calibration, and the policy has not moved since. At one fixed k
     the set then holds the right answer with probability 1 - delta; at the first k of several that is not promised.
 Degenerate: with a strict delta every threshold is 1, so two equal answers stop and anything else runs to the end, which
@@ -205,7 +206,7 @@ def score(responses: Sequence[Response], generator: random.Random) -> float:
 def conformal_quantile(scores: Sequence[float], delta: float) -> float:
     """Return the ``ceil((n + 1) (1 - delta))``-th smallest of n scores, or the largest where that is more than n.
 
-    In floating point, as the package computes it: a product that is whole but for rounding upwards gives the next rank.
+    In floating point, as the package computes it: a product that is whole up to rounding upwards gives the next rank.
 
     Example:
         >>> conformal_quantile([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 0.2)

@@ -1,8 +1,9 @@
 """CoBA-RL: divide a step by a value that peaks at easy prompts first, at hard ones later (arXiv:2602.03048).
 
-Equation: max over B of ``sum_i V(B_i, p_i)``, ``V(B, p) = (1 - exp(-B p (1-p) / tau)) BetaPDF(p; alpha, beta)``,
-    ``sum_i B_i = total``, bounds; ``beta = kappa - alpha``, ``alpha = clip(1 + (kappa-2) F~, 1, kappa-1)``,
-    ``F~ = F`` above 1/2 and ``sigmoid(10 (F - 1/2))`` below, F the mean share of failures of the last steps.
+Equation: max over B of ``sum_i V(B_i, p_i)``, ``V(B, p) = (1 - exp(-B p (1-p) / tau)) BetaPDF(p; alpha, beta)``, with
+    ``sum_i B_i = total`` and bounds. The Beta distribution has ``alpha = clip(1 + (kappa-2) F~, 1, kappa-1)`` and
+    ``beta = kappa - alpha``. ``F~`` is F above 1/2 and ``sigmoid(10 (F - 1/2))`` below, with F the mean share of
+    failures of the last steps.
 Claim: a weak policy learns most from prompts it can solve, a strong one from hard ones ("exploit, then explore").
 Assumption: pass rates seen at earlier visits still hold; one step's mean failure rate tells how strong the policy is.
 Degenerate: prompts never seen count as p = 1/2; where none was seen, the division is even.

@@ -26,8 +26,8 @@ class LargestAdvantageSelection(AdvantageSelection):
 
     Keeps ``floor((1 - rate) n)`` of n, at least one.
 
-    The claim: a response with a small advantage moves the policy little and costs as much as any other, so leaving it
-    out saves the update's time (up to 8 times) at no loss; the time is to be spent on more prompts per step
+    The claim: a response with a small advantage moves the policy little and costs as much as any other. So leaving it
+    out saves the update's time (up to 8 times) at no loss. The time is to be spent on more prompts per step
     (``data.prompts_per_step``).
 
     Assumed: advantages are computed over the whole pool before pruning (``advantage=official``). Nothing undoes the

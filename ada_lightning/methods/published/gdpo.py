@@ -1,8 +1,8 @@
 """GDPO, arXiv:2601.05242: each component of the reward is standardised in its group before they are added up.
 
-Claim: standardising the sum lets different mixes of components collapse to one advantage, and the component with the
-largest spread drown the others. Assumes components worth comparing within a group. Degenerate case: one component of 0
-and 1, where it is GRPO with whitening.
+Claim: standardising the sum lets different combinations of components collapse to one advantage, and the component with
+the largest spread drown the others. Assumes components worth comparing within a group. Degenerate case: one component
+of 0 and 1, where it is GRPO with whitening.
 
 Fidelity: faithful. ``advantage.by_tokens=true`` whitens tokens as verl does.
 """

@@ -1,10 +1,10 @@
 """GVM-RAFT: divide a step so that the gradient of its right answers varies least (arXiv:2505.02391, Proposition 1).
 
-Claim: with n_i responses of which a share p_i is right, the variance of the mean gradient of right answers is bounded
-by ``sum of G_i^2 / (p_i n_i)``; with the factor ``1 / (1 + alpha / p_i^beta)`` that lets go of hopeless prompts it is
-least at ``n_i ~ G_i / sqrt(p_i + alpha / p_i^(beta-1))``. Assumption: every prompt has the same weight in the update
-(``loss/reduction=prompt_mean``), and the pilot's p_i and G_i are the true ones. Degenerate case: a prompt with nothing
-right in its pilot gets no more; where that is so of all of them, the rest is divided equally.
+Claim: take n_i responses of which a share p_i is right. The variance of the mean gradient of right answers is bounded
+by ``sum of G_i^2 / (p_i n_i)``. The factor ``1 / (1 + alpha / p_i^beta)`` lets go of hopeless prompts. With it the
+bound is least at ``n_i ~ G_i / sqrt(p_i + alpha / p_i^(beta-1))``. Assumption: every prompt has the same weight in the
+update (``loss/reduction=prompt_mean``), and the pilot's p_i and G_i are the true ones. Degenerate case: a prompt with
+nothing right in its pilot gets no more; if that is so for all of them, the rest is divided equally.
 
 Fidelity: after. Pilots are drawn in each step, kept and counted (paper: every 10 steps, dropped). G is that of the
 output layer in closed form, the authors' is ``sampler/gradient_norm=embed_tokens``. The authors copy prompts for GRPO,

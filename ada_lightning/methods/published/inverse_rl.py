@@ -2,9 +2,9 @@
 
 Rule: a response's reward is ``w f(text)``; after every step ``w <- (1 - rate decay) w + rate (mean f of
     demonstrations - mean f of responses)``, means over prompts, of the responses of that step.
-Claim: where the policy is the best one for its reward with an entropy or a KL to pay, this is the gradient of the
-    likelihood of the demonstrations; one policy step for each reward step (a single loop, no inner one to the end) is
-    enough if rewards move more slowly than the policy follows. With a linear reward it is maximum-entropy IRL.
+Claim: suppose the policy is the best one for its reward with an entropy or a KL to pay. Then this is the gradient of
+    the likelihood of the demonstrations. One policy step for each reward step is enough (a single loop, no inner one to
+    the end) if rewards move more slowly than the policy follows. With a linear reward it is maximum-entropy IRL.
 Assumption: what was demonstrated differs from what is drawn in the features, and the policy pays for leaving its prior
     (``loss.kl_coef`` above 0).
 Degenerate: features that demonstrations and responses share alike get no weight; without a KL weights grow for as long

@@ -1,8 +1,8 @@
 """Learning from preferences between a prompt's own responses: DPO and IPO as weights of a policy gradient.
 
-Equation: minimise the mean over a prompt's pairs (right w, wrong l) of a loss of the margin ``m = h_w - h_l``, where
-    ``h = log pi(y) - log pi_0(y)`` and pi_0 is the initial policy: ``-log sigmoid(beta m)`` (DPO) or
-    ``(m - 1/(2 beta))^2`` (IPO).
+Equation: minimise the mean over a prompt's pairs (right w, wrong l) of a loss of the margin ``m = h_w - h_l``. Here ``h
+    = log pi(y) - log pi_0(y)``, and pi_0 is the initial policy. The loss is ``-log sigmoid(beta m)`` (DPO) or ``(m -
+    1/(2 beta))^2`` (IPO).
 Claim: pairs drawn from the policy itself cover what it does, which pairs of another one need not.
 Assumption: right answers are preferred to wrong ones, and equally right ones to none.
 Degenerate: a prompt with one class alone has no pair; one whose margins are large has next to no DPO gradient left.

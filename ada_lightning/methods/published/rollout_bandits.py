@@ -49,10 +49,10 @@ ENTROPY = "train/entropy"
 def response_contexts(pool: ResponsePool) -> NDArray[np.float64]:
     """Describe every response of a pool by numbers in [-1, 1], the same ones for rewards and lengths of any unit.
 
-    Advantage and its size are over the pool's standard deviation, cut at 3; the pool's signal is ``4 p (1 - p)``; the
-    surprise is 1 or 0 for the class minus the pass rate believed before the step; the length is relative to the pool's
-    mean, cut at twice that; surprisal is the engine's mean negative log-probability per token, cut at 4 nats, whose
-    mean over a policy's responses is its entropy.
+    Advantage and its size are over the pool's standard deviation, cut at 3. The pool's signal is ``4 p (1 - p)``. The
+    surprise is 1 or 0 for the class minus the pass rate believed before the step. The length is relative to the pool's
+    mean, cut at twice that. Surprisal is the engine's mean negative log-probability per token, cut at 4 nats; its mean
+    over a policy's responses is its entropy.
 
     Returns:
         Shape ``(N, 10)``, rows in launch order; columns as in :data:`CONTEXTS`.

@@ -1,8 +1,9 @@
-"""V0.5's baseline: history and the group's mean, mixed by how clearly they contradict each other.
+"""V0.5's baseline: history and the group's mean, weighted by how clearly they contradict each other.
 
-Equation: ``d = max(0, (v - V)^2 - s)``, ``w = d / (d + s)``, ``baseline = w v + (1 - w) V``: V what history expects, v
-    the mean of k responses, s the bound of its variance, 1/(4 k) for rewards in [0, 1] (1/k for rewards of -1 and 1).
-Claim: the mean square error of the mix is about the least there is between V and v, whether V is right or not.
+Equation: ``d = max(0, (v - V)^2 - s)``, ``w = d / (d + s)``, ``baseline = w v + (1 - w) V``. V is what history expects,
+    and v the mean of k responses. s is the bound of its variance, 1/(4 k) for rewards in [0, 1] (1/k for rewards of -1
+    and 1).
+Claim: the mean square error of this baseline is about the least there is between V and v, whether V is right or not.
 Assumption: rewards in [0, 1]; V knows nothing of the group.
 Degenerate: an expectation that the others do not contradict counts alone, however vague it was.
 Fidelity: after V0.5, arXiv:2603.10848. The baseline is of the *other* responses, so the update is unbiased; history of
@@ -44,7 +45,7 @@ def shrunk(mean: float, expected: float, noise: float) -> float:
 
 @option("advantage", "shrinkage_baseline")
 class ShrinkageBaselineAdvantage(HistoryAdvantage):
-    """Reward minus a mix of what history expects and the mean of the other responses, by whether they contradict.
+    """Reward minus a baseline between what history expects and the mean of the other responses.
 
     It is ``r - shrunk(mean of the other rewards, mean of the belief)`` (after V0.5, arXiv:2603.10848). Needs an
     estimator that remembers prompts or predicts them.

@@ -74,10 +74,10 @@ class KlHistory(CountingEstimator):
     in the authors' code: the engine's differ from them by more than D. Checkpoints hold the last response of every
     prompt that was visited.
 
-    A prompt begins with (1/2, 1/2). Where it begins with a measurement of c positives among n > 1 responses, of its
-    first visit or of a history file, it begins with ``N (c + 1/2) / (n + 1)`` and ``N (n - c + 1/2) / (n + 1)``, where
-    ``N = 1 / (1 - rho_min)`` is what counts would tend to under the most rapid forgetting. The paper begins with
-    ``N c / n`` and ``N (n - c) / n``; this is the code's.
+    A prompt begins with (1/2, 1/2). It may also begin with a measurement of c positives among n > 1 responses, from its
+    first visit or a history file. Then it begins with ``N (c + 1/2) / (n + 1)`` and ``N (n - c + 1/2) / (n + 1)``. ``N
+    = 1 / (1 - rho_min)`` is what counts would tend to under the most rapid forgetting. The paper begins with ``N c /
+    n`` and ``N (n - c) / n``; this is the code's.
 
     Args:
         rho_min: least share of a prompt's counts that survives a visit, so that at least 8 responses count; also what

@@ -11,10 +11,10 @@ Fidelity: faithful (paper) with ``estimator/embedding=sentence``. By default emb
     term for hard prompts, its dropping of small plans and its surrogate for rounding are not copied. The loss takes the
     mean over a prompt's responses, the script the token mean.
 
-The variance of a prompt's gradient estimate, the mean over its n responses of advantage times score, is
-``p (1-p) * variance(n)`` up to a constant that is the same for all prompts: rewards are uncorrelated with the projected
-score (assumption 4.1, propositions 4.2 and 4.3; for rewards of -1 and 1 times 4). That mean is what
-``loss/reduction=prompt_mean`` computes.
+A prompt's gradient estimate is the mean over its n responses of advantage times score, which is what
+``loss/reduction=prompt_mean`` computes. Its variance is ``p (1-p) * variance(n)`` up to a constant that is the same for
+all prompts: rewards are uncorrelated with the projected score (assumption 4.1, propositions 4.2 and 4.3; for rewards of
+-1 and 1 times 4).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """XRPO: each further response goes where it narrows the knowledge of a pass rate most (arXiv:2510.06672, section 3.1).
 
 Claim: the half-width ``h(n) = t_{1-a/2, n-1} s / sqrt(n)`` of a prompt's confidence interval shrinks by ``h(n) -
-h(n+1)`` with one more response; that gain, and a bonus ``lambda ln(1 + T) / n`` for prompts that have few, is its
-priority. Assumption: rewards are near enough to normal for Student's t. Degenerate case: rewards that are all equal
-have s = 0, so only the bonus speaks for such a prompt; with lambda = 0 it gets nothing until all others are full.
+h(n+1)`` with one more response. The priority of a prompt is that gain, and a bonus ``lambda ln(1 + T) / n`` for prompts
+that have few. Assumption: rewards are near enough to normal for Student's t. Degenerate case: rewards that are all
+equal have s = 0, so only the bonus speaks for such a prompt; with lambda = 0 it gets nothing until all others are full.
 
 Fidelity: after. It follows the paper's first versions: its code, public since version 3, was not to be had.
 Demonstrations for unsolved prompts (two solved examples by similarity) are not built. Scale and cap of the novelty
@@ -130,8 +130,8 @@ class NoveltyAdvantage(Checked, Advantage):
     how novel an answer is. Degenerate: answers that are all equally likely get no bonus, and neither do wrong ones; a
     group of equal rewards has no advantage that could be raised.
 
-    With s(y) the mean of an answer's token log-probabilities, as the engine drew them, and m the mean of s over the
-    kept group, ``eta = exp(s(y) - m)``: below 1 for an answer that is less likely than its group.
+    Let s(y) be the mean of an answer's token log-probabilities, as the engine drew them, and m the mean of s over the
+    kept group. Then ``eta = exp(s(y) - m)`` is below 1 for an answer that is less likely than its group.
     """
 
     traits = frozenset({Trait.COMPARES_KEPT})

@@ -65,7 +65,7 @@ class GiveUpByPosterior(Checked, GivingUp):
         self._num_resolved = self._num_drawn = 0.0
 
     def _checks(self) -> Iterator[Check]:
-        yield self.price >= 0, f"give_up.price must not be negative; got {self.price}"
+        yield self.price >= 0, f"`give_up.price` must not be negative; got {self.price}"
         yield 0 <= self.explore_ratio <= 1, f"give_up.explore_ratio must be in [0, 1]; got {self.explore_ratio}"
         yield 0 <= self.memory < 1, f"give_up.memory must be in [0, 1); got {self.memory}"
 

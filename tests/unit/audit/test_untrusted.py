@@ -68,7 +68,7 @@ def test_an_archive_that_is_packed_is_refused(tmp_path):
     ("line", "message"),
     [
         ("[" * 100_000 + "\n", "line 1 is not JSON (RecursionError)"),
-        ("[1]\n", "line 1 is not JSON object"),
+        ("[1]\n", "line 1 is not a JSON object"),
         ("{nonsense}\n", "line 1 is not JSON (JSONDecodeError)"),
         (VERL | {"score": float("inf")}, "score is no finite number"),
         (VERL | {"score": 10**400}, "score is no finite number"),

@@ -167,7 +167,7 @@ def test_responses_that_arrived_before_their_engine_died_come_once(opened):
     while not pool._finished:
         pool._listen(0.1)
     place.opened[0].die()
-    with pytest.warns(RuntimeWarning, match="with 0 requests in flight"):
+    with pytest.warns(RuntimeWarning, match="with 0 unfinished requests"):
         pool._listen(0.1)
     assert set(finish(pool)) == {"done"}
 
@@ -264,7 +264,7 @@ def test_requests_aborted_while_their_engine_dies_are_not_drawn_again(opened):
     pool, place = opened(Stuck, Stuck, affinity=0)
     submit(pool, *range(4))
     place.opened[0].die()
-    with pytest.warns(RuntimeWarning, match="with 1 requests in flight"):
+    with pytest.warns(RuntimeWarning, match="with 1 unfinished requests"):
         assert pool.abort(["r0", "r1", "r3"]) == 20  # r0 and r2 were on the dead one
     assert pool.num_in_flight() == 1
     pool._listen(0.1)

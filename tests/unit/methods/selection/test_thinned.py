@@ -96,7 +96,7 @@ THINNED = ["+experiment=ada", "selection=thinned"]
         ([*THINNED, "refill=dynamic"], "DynamicSampling replaces all of them"),
         ([*THINNED, "loss.kl_coef=0.01"], "loss.kl_coef = 0.01 would see only"),
         ([*THINNED, "loss.entropy_coef=0.1"], "loss.entropy_coef = 0.1 would see only"),
-        ([*THINNED, "loss=flowrl", "loss/reduction=constant"], "FlowRlLoss also trains on prompts whose rewards are all"),
+        ([*THINNED, "loss=flowrl", "loss/reduction=constant"], "FlowRlLoss also trains on prompts whose rewards"),
         ([*THINNED, "loss/reduction=token_mean"], "TokenMeanReduction would divide by what is left"),
         ([*THINNED, "loss/reduction=response_mean"], "ResponseMeanReduction would divide by what is left"),
         (
