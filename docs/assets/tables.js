@@ -2,7 +2,7 @@
 for (const table of document.querySelectorAll(".md-typeset table:not([class])")) {
   const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
   if (heads.length >= 4) {
-    table.dataset.cards = "";
+    table.dataset.cards = heads.length >= 7 ? "many" : "some";
     for (const row of table.querySelectorAll("tbody tr")) {
       [...row.cells].forEach((cell, column) => { cell.dataset.label = heads[column]; });
     }
