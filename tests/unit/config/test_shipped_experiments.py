@@ -242,7 +242,7 @@ def test_parts_of_a_loss_are_choices():
 
 def test_raft_plus_plus_as_in_its_code_is_a_few_settings_away():
     header = described("raft_plus_plus").partition("defaults:")[0]
-    settings = re.findall(r"[\w./]+=[\w.]*\w", header.partition("For that type")[2].replace("\n# ", " "))
+    settings = re.findall(r"[\w./]+=[\w.]*\w", header.replace("\n# ", " ").partition("For that type")[2])
     cfg = experiment("raft_plus_plus", *settings)
     check_config(cfg)
     loss = instantiate(cfg.loss)
