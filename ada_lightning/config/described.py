@@ -55,10 +55,10 @@ def overview(config_dir: Path = CONFIG_DIR) -> str:
     shown = [group for group in groups(config_dir) if group.split("/")[0] not in ("hydra", "paper", "experiment")]
     return "\n".join(
         [
-            "Methods. Train with one: +experiment=NAME. Read what it does: ada describe NAME",
+            "Methods. Train with one: +experiment=<name>. Read what it does: ada describe <name>",
             _filled(experiments(config_dir)),
             "",
-            "Groups of options. See the options of one: ada describe GROUP. Choose one: GROUP=OPTION",
+            "Groups of options. See the options of one: ada describe <group>. Choose one: <group>=<option>",
             _filled(shown),
         ]
     )

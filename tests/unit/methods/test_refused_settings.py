@@ -118,7 +118,7 @@ REFUSED = [
         (
             partial(OFFICIAL, weight_power=1.0),
             {"pass_rate": rate},
-            rf"power of {type(rate).__name__}, .*; set adv.*max_w",
+            rf"power of {type(rate).__name__}, .*\. Set adv.*max_w",
         )
         for rate in (FirstRoundRate(), PathCountingRate(), LeaveOneOutRate())
     ),

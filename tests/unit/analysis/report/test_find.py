@@ -64,7 +64,7 @@ def test_a_name_of_nothing_is_an_error_beside_real_runs_and_all_are_told_at_once
     with pytest.raises(ValueError, match=r"^grpo-3 is not a folder, .*$"):
         find_runs(["grpo-1", "grpo-3", str(runs_dir / "sweep")], runs_dir=runs_dir)
     (runs_dir / "empty").mkdir()
-    messages = r"(?s)nothing is no folder.*empty is no run folder.*no config.yaml and no metr"
+    messages = r"(?s)nothing is not a folder.*empty is no run folder.*no config.yaml and no metr"
     with pytest.raises(ValueError, match=messages):
         find_runs(["nothing", "empty"], runs_dir=runs_dir)
 

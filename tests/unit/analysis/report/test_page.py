@@ -137,7 +137,7 @@ def test_the_program_writes_page_numbers_and_pictures(tmp_path, capsys):
 
 
 def test_wrong_arguments_end_in_a_message(tmp_path, capsys):
-    with pytest.raises(SystemExit, match="error: nothing is no folder"):
+    with pytest.raises(SystemExit, match="error: nothing is not a folder"):
         program.main(["nothing", "--runs-dir", str(tmp_path)])
     with pytest.raises(SystemExit):
         program.main(["nothing", "--output", "page.pdf"])
