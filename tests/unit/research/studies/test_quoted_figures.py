@@ -8,7 +8,7 @@ import pytest
 from research.studies.real_model.compare import decisions
 
 DOCS = Path(__file__).parents[4] / "docs"
-TABLES = [DOCS / name for name in ("studies/cost_benefit.md", "studies/real_model.md", "trl.md")]
+TABLES = [DOCS / name for name in ("studies/cost_benefit.md", "studies/dropping_once.md", "studies/real_model.md", "trl.md")]
 QUOTING = [*TABLES, DOCS / "when_to_use.md", DOCS / "index.md", DOCS.parent / "README.md"]
 _GENERATED = re.compile(r"<!-- table: \w+ -->.*?<!-- end -->", re.DOTALL)
 _FIGURE = re.compile(r"[+-]?(\d+\.\d+)\s+\[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
