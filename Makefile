@@ -18,6 +18,7 @@ test: setup
 	$(VENV_PYTHON) -m ruff check
 	$(VENV_PYTHON) -m ruff format --check
 	$(VENV_PYTHON) -m mypy
+	$(VENV_PYTHON) scripts/lint_prose.py
 	$(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist loadgroup $(ARGS)
 
 # Has an environment of its own, but for the pages that are made of recipes and a notebook.

@@ -1,4 +1,4 @@
-"""Lightning's side of the loop: makes it, starts and stops what it samples with, logs it, and says when it may learn.
+"""Lightning's side of the loop: starts and stops the sampling, logs it, and says when the method learns.
 
 Read next: ``rollout/loop.py``, what a step is.
 """

@@ -1,4 +1,4 @@
-"""Alarms for runs that collapse: they go on, learn nothing, and nobody looks."""
+"""Alarms for runs that have collapsed: without them such a run goes on and learns nothing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Alarms(RolloutListener):
         for name, bound in seen.items():
             if bound.stops and self._num_out[name] >= bound.num_steps:
                 raise RunStoppedError(
-                    f"alarm {name}: {self._text(name, bound, figures[bound.metric])}. To go on in spite of it: "
+                    f"alarm {name}: {self._text(name, bound, figures[bound.metric])}. To go on anyway: "
                     f"callbacks.alarms.bounds.{name}.stops=false"
                 )
 
@@ -154,7 +154,7 @@ class AlarmBound:
         if not low < high:
             errors.append(f"low must be below high; got {low} and {high}")
         if low == -math.inf and high == math.inf:
-            errors.append("low or high must be given: every value would be in order")
+            errors.append("give low or high; without them every value is in bounds")
         if num_steps < 1:
             errors.append(f"num_steps must be at least 1; got {num_steps}")
         if errors:

@@ -1,4 +1,4 @@
-"""Checkpoints that are whole and checked, or absent: a Hugging Face policy folder and the trainer's state beside it."""
+"""Checkpoints that are whole and checked, or absent: a Hugging Face policy folder and the trainer's state."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ TRAINER_FILE = "trainer.ckpt"
 class RolloutCheckpoint(Callback):
     """Writes ``checkpoints/step_000010/{policy/, trainer.ckpt}`` every N steps, at the end and on Ctrl-C.
 
-    The folder is written under a temporary name and renamed, and ``checkpoints/last`` is switched to it afterwards,
-    so a kill at any moment leaves the previous checkpoint in place; ``manifest.json`` in it holds the checksum of every
-    file, by which a resume tells a damaged one. The policy is float32, the exact master weights: it loads in
+    The folder is written under a temporary name and renamed, and ``checkpoints/last`` is switched to it afterwards. So
+    a kill at any moment leaves the previous checkpoint in place. ``manifest.json`` in it holds the checksum of every
+    file, by which a resume recognises a damaged one. The policy is float32, the exact master weights: it loads in
     transformers and vLLM, and is stored once, not again in the trainer's state.
 
     Args:

@@ -95,6 +95,8 @@ class CostPreview(Callback):
         lines = ["preview: no response could be graded; check the reward function"]
         if any(group.pool.num_sampled for group in cold.groups):
             lines = self._report(cold, policy, data)
+        if self.only_preview:
+            lines.append("  nothing was trained; to train, run the same command without preview=true")
         print("\n".join(lines), file=sys.stdout, flush=True)
         if self.only_preview:
             raise PreviewDone
@@ -166,13 +168,17 @@ class CostPreview(Callback):
             costs.row(f"GRPO n={group_size}", grpo, num_prompts),
         ]
         if any(response.reward not in (0.0, 1.0) for pool in pools for response in pool.responses):
-            lines[1:1] = ["  rewards are not all 0 or 1: the forecast takes those above the positive threshold for 1"]
+            lines[1:1] = ["  rewards are not all 0 or 1: the forecast counts those above the positive threshold as 1"]
         if self.refill.is_on:
-            lines.append(f"  refill: about {num_filled_up} prompts for {num_prompts} groups with a signal, in this run")
+            lines.append(
+                f"  refill: this run needs about {num_filled_up} prompts for {num_prompts} groups with a signal"
+            )
         if data.curriculum.needs_history or data.curriculum.learns:
-            lines.append("  prompts will be chosen by what the run learns of them: more may have a signal than here")
+            lines.append(
+                "  the run will choose prompts by what it learns of them, so more of them may have a signal than here"
+            )
         if Trait.CUTS_RESPONSES in self.sampler.traits:
-            lines.append("  tokens that the sampler cuts are not taken off: this run draws fewer than forecast")
+            lines.append("  the sampler will cut some responses, so this run draws fewer tokens than forecast")
         return lines
 
 

@@ -1,4 +1,4 @@
-"""What a run's numbers depend on besides its settings, and whether a resume has the same."""
+"""Checks at a resume what numbers depend on besides settings: versions, threads, hardware."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def check_same_environment(checkpoint: Path, device: torch.device) -> None:
     if text := _differences(earlier, environment(device)):
         raise ValueError(
             f"{text}. reproducible=true needs the same (for threads start with OMP_NUM_THREADS="
-            f"{earlier.get('threads')}); with reproducible=false the run goes on from here all the same"
+            f"{earlier.get('threads')}); with reproducible=false the run continues here anyway"
         )
 
 
@@ -70,7 +70,7 @@ def _differences(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     differing = [
         f"{name} was {value} and is {now.get(name)}" for name, value in earlier.items() if now.get(name) != value
     ]
-    return f"this run continues where its numbers come out differently: {'; '.join(differing)}" if differing else ""
+    return f"this run continues in an environment that changes its numbers: {'; '.join(differing)}" if differing else ""
 
 
 def environment(device: torch.device) -> dict[str, Any]:

@@ -36,10 +36,10 @@ def _deliver(path: Path, tracking_uri: str) -> bool:
     delivery = Delivery(RunDir(path))
     target = delivery.read_target()
     if not target:
-        print(f"{path}: nothing to deliver; no run told MLflow anything from here")
+        print(f"{path}: nothing to deliver: no run has sent MLflow anything from here")
         return path.is_dir()
     if not delivery.is_alone():
-        print(f"{path}: this run is going on, and delivers by itself")
+        print(f"{path}: this run is still going on and delivers by itself")
         return False
     uri = tracking_uri or target["tracking_uri"]
     try:
@@ -69,7 +69,7 @@ def _is_meant(path: Path, uri: str) -> bool:
         return True
     if sys.stdin.isatty():
         return input(f"{path}: deliver its figures and files to {uri}? [y/N] ").strip().lower() in ("y", "yes")
-    print(f"{path}: it names {uri} as its store; where that is meant, say so: --tracking-uri {uri}")
+    print(f"{path}: it names {uri} as its store; to confirm that, add --tracking-uri {uri}")
     return False
 
 

@@ -266,7 +266,7 @@ class Delivery:
         return None
 
     def _facts_of(self, target: Mapping[str, Any], *, is_final: bool) -> Iterator[Fact]:
-        """All that MLflow is to have beside figures, in the order in which it is sent."""
+        """All that MLflow gets in addition to figures, in the order in which it is sent."""
         config = self.run_dir.newest_config()
         if config.exists():
             yield "settings", config.name, lambda run: run.log_params(self.run_dir.stored_config())
@@ -283,7 +283,7 @@ class Delivery:
             if path.resolve().is_relative_to(folder):
                 yield str(path.relative_to(folder)), file_version(path), partial(_send_file, path, folder)
             else:  # a folder may be anybody's, and link to any file
-                log.warning("%s lies outside the run folder %s and is not sent", path, folder)
+                log.warning("%s is outside the run folder %s and is not sent", path, folder)
         if target["parent"] and status != "RUNNING":
             yield "sweep", end_ms, MlflowRun.update_sweep_table
 

@@ -54,9 +54,9 @@ class MlflowRun:
     Args:
         tracking_uri: store or server.
         run_id: run to continue; empty for the run with the target's ``key``, or else a new one.
-        target: ``experiment_name``, made where it does not exist; ``run_name`` in the UI; ``parent``, name of the sweep
-            this run belongs to, empty for a run of its own; ``key``, which identifies a run whose id is not known yet;
-            ``source``, the program that trains; ``start_ms`` since 1970 at which a new run began, 0 for now.
+        target: ``experiment_name``, made if it does not exist; ``run_name`` in the UI. ``parent`` is the name of the
+            sweep this run belongs to, empty for a single run. ``key`` identifies a run whose id is not known yet.
+            ``source`` is the program that trains. ``start_ms`` since 1970 is when a new run began, 0 for now.
     """
 
     def __init__(self, *, tracking_uri: str, run_id: str, target: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What every prompt of every step cost and gave, in one file that plots and reports are made from."""
+"""Records the cost and the outcome of every prompt of every step in one file, for plots and reports."""
 
 from __future__ import annotations
 

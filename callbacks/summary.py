@@ -1,9 +1,10 @@
-"""Writes the final figures of a run, and tells the person at the terminal what came out."""
+"""Writes the final figures of a run, and prints them at its end."""
 
 from __future__ import annotations
 
 import re
 import resource
+import shlex
 import sys
 import time
 from collections import Counter
@@ -15,7 +16,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.terminal import duration, is_new
+from ada_lightning.run.terminal import duration, is_new, start_of
 
 from .cost_preview import PreviewDone
 from .metrics_csv import read_metrics
@@ -183,6 +184,8 @@ class Summary(RolloutListener):
         if summary["status"] != "finished":
             lines.insert(0, f"the run {summary['status']}{': ' if summary['error'] else ''}{summary['error']}")
         lines.append(f"run folder: {self.run_dir.path}")
+        if summary["steps"]:
+            lines.append(f"one page of it: {shlex.join([*start_of('report'), str(self.run_dir.path)])}")
         curves = [f"curves: {logger.how_to_open}" for logger in trainer.loggers if isinstance(logger, MLflowTracking)]
         lines += filter(is_new, curves)  # one store for all jobs of a sweep
         return lines

@@ -1,4 +1,4 @@
-"""What a tracking tool is told of a run, and why none can stop it."""
+"""The base of tracking tools: what they receive of a run. A failing tool never stops the run."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Tracker(Logger):
         if not self._has_warned:
             self._has_warned = True
             log.warning(
-                "%s failed (%s). Training goes on; every figure is in %s, and all else beside it",
+                "%s failed (%s). Training goes on; every figure is in %s, and all else is in the same folder",
                 self.tool,
                 reason,
                 self.run_dir.metrics_csv,
@@ -140,8 +140,8 @@ class Dashboard(Tracker):
     """Shows figures, settings, plots, sampled responses, and what the update optimises, while the run waits for it.
 
     Figures go out as they are logged, by policy update. Everything else is a file of the run folder, which goes out
-    when the folder has a new version of it; ``<tool>.json`` in the folder remembers which ones did, so that a resume
-    goes on with the same run of the tool and repeats no file. Steps that a resume repeats are told once more.
+    when the folder has a new version of it. ``<tool>.json`` in the folder remembers which ones did, so that a resume
+    continues the same run of the tool and repeats no file. Steps that a resume repeats are sent once more.
 
     Args:
         run_dir: folder of the run.

@@ -1,4 +1,4 @@
-"""An exponential average of the policy's weights, measured and saved beside them."""
+"""An exponential average of the policy's weights, measured and saved with them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class WeightAverage(Callback):
 
     At a constant learning rate the weights jitter around their way; the average follows it with less noise and a lag of
     ``decay / (1 - decay)`` updates. It is measured after the weights at every evaluation (``eval_average/avg_at_<k>``)
-    and saved beside them (``policy_average/`` of a checkpoint, for ``evaluate.py``, transformers and vLLM). Training
+    and saved with them (``policy_average/`` of a checkpoint, for ``evaluate.py``, transformers and vLLM). Training
     and rollouts never see it. It takes the memory of the trained parameters once.
 
-    Every update counts ``(1 - decay) decay^age`` of their sum, so that the first ones are no more than their share:
-    the same as an average that starts at zero, divided by ``1 - decay^n`` (Kingma and Ba 2015, section 3).
+    Every update counts ``(1 - decay) decay^age`` of their sum, so that the first ones are no more than their share.
+    That is the same as an average that starts at zero, divided by ``1 - decay^n`` (Kingma and Ba 2015, section 3).
 
     Args:
         decay: share of the average that stays at an update; 0 keeps none, and costs nothing.
@@ -56,7 +56,7 @@ class WeightAverage(Callback):
         assert isinstance(pl_module, PolicyModule)
         if self.decay and pl_module.sharding is not None:
             raise ValueError(
-                f"callbacks.weight_average.decay = {self.decay} averages whole weights, and trainer=fsdp spreads them "
+                f"callbacks.weight_average.decay = {self.decay} averages whole weights, but trainer=fsdp spreads them "
                 "over processes; use trainer=ddp, or callbacks.weight_average.decay=0"
             )
         self._policy = pl_module

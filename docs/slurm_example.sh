@@ -11,10 +11,12 @@
 #SBATCH --output=%x-%j.out
 
 set -euo pipefail
-# --gpus-per-node and not --gpus-per-task: every task must see all GPUs of its machine, Lightning takes the one of its number.
-# The data: a set of the hub, or files that all machines see. The engine is one, on one GPU: rollout=ray_gpu has one on each, of
-# both machines where a Ray was started over them before (rollout.host.num_engines=16 rollout.host.address=auto; docs/scaling.md).
-# The name must be the same when the run is continued, so it is no time and no job number.
+# --gpus-per-node instead of --gpus-per-task: each task must see all GPUs of its machine. Lightning takes the one with its number.
+# The data is a set of the hub, or files that all machines see.
+# This has one engine, on one GPU. rollout=ray_gpu has one on each; for both machines start a Ray over them first and add
+# rollout.host.num_engines=16 rollout.host.address=auto (docs/scaling.md).
+# The name must stay the same when the run is continued, so it contains no time and no job number.
+# This script was never run on a cluster.
 srun --kill-on-bad-exit=1 python train.py \
   +experiment=paper/ada_seq_balance \
   run_name=qwen1.5b-balance \

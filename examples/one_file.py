@@ -3,9 +3,9 @@
 Run ``python examples/one_file.py``: SmolLM2-135M-Instruct learns to add two numbers, on a CPU, in minutes.
 Start reading at :func:`train`. One turn of its loop is one training step.
 
-Left out, and where the package has it: an engine that generates fast (``rollout``), grading in processes of its own
-(``rewards``), several updates per rollout with clipping and importance weights, packing (both ``training``), sharding
-(``parallel``), checkpoints and resume (``run``), metrics (``analysis``), sixty other methods (``methods``).
+The package has what is left out: an engine that generates fast (``rollout``), grading in processes of its own
+(``rewards``), sharding (``parallel``), checkpoints and resume (``run``), metrics (``analysis``). Several updates per
+rollout, clipping, importance weights and packing are in ``training``, and sixty other methods in ``methods``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Policy:
     def logprobs(self, prompt: Prompt, responses: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """Return the log-probability of each response to a prompt, summed over its tokens; nats, shape ``(G,)``."""
         rows = [torch.tensor([*prompt.prompt_ids, *response]) for response in responses]
-        ids = pad_sequence(rows, batch_first=True)  # behind a response stands what no token before it sees
+        ids = pad_sequence(rows, batch_first=True)  # padding comes after a response, where no token of it looks
         longest = ids.shape[1] - len(prompt.prompt_ids)
         is_drawn = torch.arange(longest) < torch.tensor([len(response) for response in responses])[:, None]
         with torch.autocast("cpu", torch.bfloat16):
@@ -110,7 +110,7 @@ def train(num_steps: int, prompts_per_step: int, lr: float, seed: int) -> list[d
         # 3. Keep a balanced group of each pool. The stopping rule and this choice distort the pass rate that is seen.
         #    The advantage undoes it by counting the orders in which the pool could have been drawn. So the expected
         #    gradient is that of the sum over prompts of log(p), p the pass rate, as far as sixteen responses can see:
-        #    a prompt counts exactly (1 - (1-p)^15) / p. That is 1 / p but for the hardest prompts.
+        #    a prompt counts exactly (1 - (1-p)^15) / p. That is 1 / p, except for the hardest prompts.
         groups = step.finish()
         weights = advantage.weigh(groups)
         # 4. One update: the sum over kept responses of advantage times log-probability. It is divided by a constant,

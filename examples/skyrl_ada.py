@@ -6,10 +6,13 @@
     trainer.policy_mini_batch_size=PROMPTS        trainer.train_batch_size: one update for each rollout
     generator.n_samples_per_prompt=4
 
-No dynamic sampling, no filter of groups without variance, no KL loss, no step-wise trajectories. A prompt is drawn in
-rounds until its rule is content; its rows are what the rule keeps of it and, up to ``n_samples_per_prompt``, rows of
-one masked token. SkyRL divides by rows times ``max_seq_len``, so the update is the sum over all rows of advantage times
-log-probability over prompts times longest response. Never run with its engines, which want accelerators.
+Use no dynamic sampling, no filter of groups without variance, no KL loss and no step-wise trajectories.
+
+A prompt is drawn in rounds until its rule wants no more. Its rows are what the rule keeps of it and, up to
+``n_samples_per_prompt``, rows of one masked token. SkyRL divides by rows times ``max_seq_len``. So the update is the
+sum over all rows of advantage times log-probability, divided by prompts times longest response.
+
+Never run with SkyRL's engines, which need accelerators.
 """
 
 from __future__ import annotations

@@ -6,10 +6,14 @@
     --advantage-estimator grpo --n-samples-per-prompt 4
     --global-batch-size ROWS              rollout_batch_size * n_samples_per_prompt: one update for each rollout
 
-No dynamic sampling filter, no KL loss, no partial rollout. A prompt is drawn until its rule is content; its group is
-what the rule keeps of it and, up to ``n_samples_per_prompt``, removed samples. slime divides by that number of rows and
-:func:`constant_reducer` by the longest response, so the update is the sum over all rows of advantage times
-log-probability over prompts times longest response. Never run with its engines, which want accelerators.
+Use no dynamic sampling filter, no KL loss and no partial rollout.
+
+A prompt is drawn until its rule wants no more. Its group is what the rule keeps of it and, up to
+``n_samples_per_prompt``, removed samples. slime divides by that number of rows, and :func:`constant_reducer` by the
+longest response. So the update is the sum over all rows of advantage times log-probability, divided by prompts times
+longest response.
+
+Never run with slime's engines, which need accelerators.
 """
 
 from __future__ import annotations

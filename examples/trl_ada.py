@@ -1,4 +1,6 @@
-"""Reinforce-Ada in TRL's GRPOTrainer: ``python examples/trl_ada.py``, on a CPU in minutes. ``docs/trl.md`` explains it.
+"""Adaptive sampling in TRL's GRPOTrainer: ``python examples/trl_ada.py``, on a CPU in minutes.
+
+GRPO on chosen prompts unless ``--method`` names another; ``docs/trl.md`` explains it.
 
 In several processes: ``torchrun --nproc_per_node 2 examples/trl_ada.py --num-processes 2``.
 """
@@ -39,10 +41,10 @@ def is_right(completions: list[Any], answer: list[str], **columns: Any) -> list[
 def main() -> None:
     """Train."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--method", default="ada_seq_balance", help="a name of conf/experiment")
+    parser.add_argument("--method", default="grpo_chosen", help="a name that `ada describe` lists")
     parser.add_argument("--model", help="path or hub id; SmolLM2-135M-Instruct from a package by default")
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--prompts", type=int, default=4, help="of a step")
+    parser.add_argument("--prompts", type=int, default=4, help="of a step, after choosing")
     parser.add_argument("--n-max", type=int, help="most responses of a prompt, for samplers that stop by themselves")
     parser.add_argument("--num-processes", type=int, default=1)
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")

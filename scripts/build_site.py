@@ -2,8 +2,8 @@
 
 A page that no entry of the navigation names, a link or an anchor that leads nowhere, and a part of the reference that
 is not there end the build with an error. Two pages are made by ``pages``, so that nothing is written twice:
-``docs/experiments.md``, every experiment with what it claims and what ``docs/methods.md`` says of it, and
-``docs/notebooks/first_run.md``, the notebook beside it with what it printed and drew.
+``docs/experiments.md``, every experiment with what its recipe says, and ``docs/notebooks/first_run.md``, the notebook
+of that name with what it printed and drew.
 """
 
 from __future__ import annotations
@@ -15,21 +15,41 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ada_lightning.methods.recipe import Card
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGE = DOCS / "experiments.md"
 NOTEBOOK = DOCS / "notebooks" / "first_run.ipynb"
 NOTEBOOK_PAGE = NOTEBOOK.with_suffix(".md")
-_NOTHING = "\N{EN DASH}"
+_NOTHING = "-"
 _INTRODUCTION = """\
 # Every experiment
 
-Made by `make docs` from the recipes and the tables of [what each changes](methods.md), where the words
-*faithful* and *after* are explained. All run on the same engine with the same count of tokens.
+Each section says what an experiment does, how to start it, and what it needs and costs. All of them run on the same
+engine and count tokens in the same way. The words *faithful*, *after* and *ours* are explained with
+[the tables of all methods](methods.md). Which one to take: [when it pays](when_to_use.md).
 
 """
+_PAPERS = """\
+## The paper's own runs
+
+These have the settings of Reinforce-Ada's tables (arXiv:2510.04996), for `model=qwen2_5_math_1_5b` and the three other
+models that `conf/paper/base.yaml` names. They need a GPU and the paper's data. Their settings are checked, but none has
+ever been run.
+
+"""
+_FACTS = {
+    "changes": "Changes",
+    "needs": "Needs",
+    "cost": "Cost",
+    "fidelity": "Fidelity",
+    "departs": "Departures and details",
+}
+"""Heading of each field of a recipe's card."""
 
 
 def main() -> None:
@@ -67,34 +87,19 @@ def experiments_page() -> str:
     from ada_lightning.config.generated import CONFIG_DIR
     from ada_lightning.methods.catalog import names
 
-    rows = rows_by_experiment((DOCS / "methods.md").read_text(encoding="utf-8"))
+    cards = cards_by_experiment()
     texts = {name: described(name) for name in names(CONFIG_DIR, "experiment")}
-    sections = [_section(name, texts, rows.get(name, {})) for name in texts]
+    sections = [_section(name, texts, cards.get(name)) for name in texts]
     papers = "".join(f"- `+experiment=paper/{name}`\n" for name in names(CONFIG_DIR, "experiment/paper"))
-    of_papers = (
-        "## The paper's own runs\n\nSettings of arXiv:2510.04996 for `model=qwen2_5_math_1_5b` and its three others, "
-        "which `conf/paper/base.yaml` names; they need a GPU and its data, and have been checked, never run.\n\n"
-    )
-    return _INTRODUCTION + "\n".join([*sections, of_papers + papers])
+    return _INTRODUCTION + "\n".join([*sections, _PAPERS + papers])
 
 
-def rows_by_experiment(page: str) -> dict[str, dict[str, str]]:
-    """Return the cells of the tables of ``docs/methods.md`` by experiment, then by the head of their column."""
-    found: dict[str, dict[str, str]] = {}
-    head: list[str] = []
-    for line in page.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("| experiment |"):
-            head = cells
-        elif not line.startswith("|"):
-            head = []
-        elif head and line.startswith("| `"):
-            for name in re.findall(r"`(\w+)`", cells[0]):
-                found[name] = dict(zip(head, cells, strict=True))
-    for row in list(found.values()):  # variants that only the last column names
-        for name in re.findall(r"`(ada_\w+)`", row["where it departs"]):
-            found.setdefault(name, {"what it changes": f"a variant of {row['experiment']}"})
-    return found
+def cards_by_experiment() -> dict[str, Card]:
+    """Return what each method says of itself, by every name that it speaks for."""
+    from ada_lightning.methods.find import find_recipe, recipe_modules
+
+    cards = {name: card for name in recipe_modules() if (card := find_recipe(name).card) is not None}
+    return {other: card for card in cards.values() for other in card.also} | cards
 
 
 def notebook_page(notebook: dict[str, Any]) -> str:
@@ -117,7 +122,7 @@ def notebook_page(notebook: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _section(name: str, texts: dict[str, str], row: dict[str, str]) -> str:
+def _section(name: str, texts: dict[str, str], card: Card | None) -> str:
     comments = []
     for line in texts[name].splitlines():
         if line.startswith("# ") and not line.startswith(("# @package", "# python ")):
@@ -125,21 +130,11 @@ def _section(name: str, texts: dict[str, str], row: dict[str, str]) -> str:
         elif not line.startswith("#"):
             break
     parts = ", ".join(f"`{part}={choice}`" for part, choice in _parts(name, texts).items())
-    facts = [
-        f"- **{label}**: {row[key]}"
-        for key, label in (
-            ("what it changes", "Changes"),
-            ("what it needs", "Needs"),
-            ("responses per prompt", "Responses per prompt"),
-            ("cost", "Cost"),
-            ("fidelity", "Fidelity"),
-            ("where it departs", "Where it departs"),
-        )
-        if row.get(key, _NOTHING) != _NOTHING
-    ]
+    said = [(label, getattr(card, key)) for key, label in _FACTS.items() if card is not None]
+    facts = [f"- **{label}**: {value}" for label, value in said if value != _NOTHING]
     facts += [f"- **Made of**: {parts}"] if parts else []
     command = f"```bash\npython train.py +experiment={name}\n```\n"
-    return f"## {name}\n\n{_linked(' '.join(comments))}\n\n{command}\n" + "\n".join(facts) + "\n"
+    return f"## {name}\n\n{_linked(' '.join(comments))}\n\n{command}\n" + "\n".join(map(_linked, facts)) + "\n"
 
 
 def _parts(name: str, texts: dict[str, str]) -> dict[str, str]:
@@ -158,8 +153,15 @@ def _parts(name: str, texts: dict[str, str]) -> dict[str, str]:
 
 
 def _linked(text: str) -> str:
-    """Return a comment as Markdown: papers and pages are links, settings and file names code."""
-    text = re.sub(r"(?<![\w`])([a-z_]+(?:[./][a-z_]+)*=[\w.,:\[\]|-]*\w)", r"`\1`", text)
+    """Return a text as Markdown: papers and pages are links, settings and file names code; code stays as it is."""
+    parts = re.split("(`[^`]*`)", text)
+    parts[::2] = [_linked_prose(part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _linked_prose(text: str) -> str:
+    setting = r"\+?[a-z_]+(?:[./][a-z_]+)*=[\w.,:\[\]|-]*\w"
+    text = re.sub(rf"(?<![\w+])({setting}(?: {setting})*)", r"`\1`", text)
     text = re.sub(r"docs/([\w/]+)\.md", r"[\1](\1.md)", text)
     return re.sub(r"(?:arXiv:)(\d{4}\.\d{5})(v\d)?", r"[arXiv:\1\2](https://arxiv.org/abs/\1\2)", text)
 

@@ -270,6 +270,12 @@ def _words(text: str) -> str:
     return re.sub(r"`{1,2}([^`]+)`{1,2}", lambda match: " ".join(_CODE for _ in match[1].split()), text)
 
 
+_OTHER_SENSES = "".join(
+    rf"(?<!{word} )" for word in ("option or", "option,", "Hydra", "config", "process", "CUDA", "code")
+)
+"""Of "group" and "block"."""
+
+
 def terms() -> dict[str, re.Pattern[str]]:
     """Return the terms of the glossary: the anchor of each, and how it reads in a text."""
     if not GLOSSARY.exists():
@@ -278,7 +284,9 @@ def terms() -> dict[str, re.Pattern[str]]:
     for heading in re.findall(r"^## (.+)$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE):
         anchor = heading.lower().replace(" ", "-")
         names = [re.escape(name.strip().lower()).removesuffix("s") for name in heading.split(" and ")]
-        found[anchor] = re.compile(rf"(?<![\w`\[/=.-])(?:{'|'.join(names)})s?(?![\w`=/-])", re.IGNORECASE)
+        found[anchor] = re.compile(
+            rf"{_OTHER_SENSES}(?<![\w`\[/=.-])(?:{'|'.join(names)})s?(?![\w`=/-])", re.IGNORECASE
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""A method as the parts that a loop of one's own needs, without a run, a model or an engine; without Hydra or torch.
+"""Makes the parts of a method for your own loop: without a run, a model or an engine, and without Hydra or torch.
 
 It keeps what decides who is sampled, what trains and what each response weighs. The rest of a recipe is the trainer's
 own. A method that consists of such a rest is refused by a sentence.
@@ -140,7 +140,7 @@ def _sorted_out(overrides: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 def _unread(name: str) -> str:
     settings = ", ".join(f"rollout.{setting}" for setting in SETTINGS)
     return (
-        f"{name} has no effect here: the model, its responses, their rewards and the update are your own loop's. What "
+        f"{name} has no effect here: your own loop has the model, draws, grades and updates. What "
         f"can be set are the parts {', '.join(PARTS)}, their keys, loss/reduction, {settings}"
     )
 
@@ -170,7 +170,7 @@ def _composed(recipe: Recipe, parts: Mapping[str, Any], options: Mapping[str, st
                     cfg[group][name] = plain(value, f"{group}.{name}")
     for key, values in recipe.values().items():
         if key not in PARTS and (near := get_close_matches(key, PARTS, n=1, cutoff=0.8)):
-            raise LookupError(f"{recipe.name} sets {key}, which nothing has; did you mean {near[0]}?")
+            raise LookupError(f"{recipe.name} sets {key}, which does not exist; did you mean {near[0]}?")
         own = {name: value for name, value in values.items() if name in SETTINGS} if key == "rollout" else values
         if key in (*PARTS, "rollout") and own and isinstance(parts.get(key, ""), str):
             put(cfg, key, own)
@@ -229,7 +229,7 @@ def _refusals(recipe: Recipe) -> Iterator[str]:
         yield f"{recipe.name} makes {updates} updates of each rollout, all but the first of them off-policy; {way_out}"
     for term in ("kl_coef", "entropy_coef"):
         if loss.get(term):
-            yield f"{recipe.name} adds a term to its loss, loss.{term} = {loss[term]}; {way_out}"
+            yield f"{recipe.name} adds the term loss.{term} = {loss[term]} to its loss; {way_out}"
 
 
 def _problems(run: PlainView) -> list[str]:
@@ -240,7 +240,7 @@ def _problems(run: PlainView) -> list[str]:
     if not problems:
         problems += [message for rule in METHOD_RULES for message in rule(run)]
         if (reduction := run.value("loss.reduction")) not in RULES:
-            problems.append(f"loss.reduction = {reduction} is not known here; known are {', '.join(RULES)}")
+            problems.append(f"loss.reduction = {reduction} does not work here; use one of {', '.join(RULES)}")
     return distinct(problems)
 
 
@@ -259,13 +259,13 @@ def _part_refusals(experiment: str, run: MethodView) -> Iterator[str]:
 
     if _name(run, "estimator") == "ValueNetworkEstimator":
         yield (
-            f"{experiment}: ValueNetworkEstimator learns from the policy's hidden states, which a loop outside does "
-            "not hand over; use estimator='beta_history', 'ema' or 'similar_prompts'"
+            f"{experiment}: ValueNetworkEstimator learns from the policy's hidden states, which a loop "
+            "of your own does not hand over; use estimator='beta_history', 'ema' or 'similar_prompts'"
         )
     if _name(run, "estimator.embedding") == "PolicyEmbedding":
         yield (
-            f"{experiment}: PolicyEmbedding places prompts by the policy's hidden states, which a loop outside does "
-            "not hand over; use **{'estimator/embedding': 'words'}, or estimator='beta_history'"
+            f"{experiment}: PolicyEmbedding places prompts by the policy's hidden states, which a loop "
+            "of your own does not hand over; use **{'estimator/embedding': 'words'}, or estimator='beta_history'"
         )
     if _name(run, "estimator") == "KlHistory":
         yield (
@@ -296,7 +296,7 @@ def _name(run: MethodView, key: str) -> str:
 
 
 def _needs(run: MethodView) -> Iterator[str]:
-    """What rules ask of single responses, beside their reward and length."""
+    """What rules ask of single responses, in addition to their reward and length."""
     from ada_lightning.methods.published.gdpo import GdpoAdvantage
     from ada_lightning.methods.published.rollout_bandits import BanditSelection
     from ada_lightning.methods.published.xrpo import NoveltyAdvantage

@@ -1,4 +1,4 @@
-"""The core for a loop of one's own: plain values in and out, no model, no engine, no threads, no clock."""
+"""The core for your own loop: plain values in and out, no model, no engine, no threads, no clock."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Core:
         self.method_name, self.seed = method if isinstance(method, str) else method.name, seed
         if composed.needs_texts and not all(texts.values()):
             raise ValueError(
-                f"method {self.method_name!r} expects something of a prompt by its words: give prompts as "
+                f"method {self.method_name!r} looks at the words of prompts: give prompts as "
                 "{id: text}, each with a text"
             )
         self._composed, self._method = composed, composed.method
@@ -135,9 +135,7 @@ class Core:
         self._check_number(num_prompts)
         ahead = self._step + len(self._picked)
         if self._method.refill.is_on and ahead > self._step:
-            raise RuntimeError(
-                "a step that is filled up takes as many prompts as it needs; pick() the next one after it"
-            )
+            raise RuntimeError("a step with refill takes as many prompts as it needs, so pick() the next step after it")
         queue = self._queue_at(ahead)
         taken = [prompt.prompt_id for prompt in queue.first(self._method.refill.first_wave(num_prompts))]
         self._picked.append(taken)
@@ -219,11 +217,11 @@ class Core:
 
         Raises:
             RuntimeError: pools are open.
-            ValueError: these are not the pools of the step under way, or figures that are needed are missing, or there
+            ValueError: the pools are not of the step under way, or figures that are needed are missing, or there
                 are some that nothing reads.
         """
         if pools is not self._pools:
-            raise ValueError("these are not the pools of the step under way")
+            raise ValueError("these pools do not belong to the step under way")
         if bool(metrics) != self._composed.needs_metrics:
             raise ValueError(
                 "this method's selection learns from rollout/reward_first_round and train/entropy: give tell() metrics"
@@ -263,9 +261,9 @@ class Core:
             truncated=self._composed.settings.truncated,
             curriculum=self._method.curriculum,
             refill=self._method.refill,
+            corrects_engine=False,
         )
-        bent = [line for line in lines if "loss.importance_cap" not in line]  # the loop's own to correct
-        return "\n".join([f"{adapter}; one update for each step, of the policy that drew it", *bent])
+        return "\n".join([f"{adapter}; one update for each step, of the policy that drew it", *lines])
 
     def state_dict(self, *, between_steps: bool = True) -> dict[str, Any]:
         """What outlives a step, as JSON has it.
@@ -306,7 +304,7 @@ class Core:
         if state.get("format") != FORMAT:
             raise ValueError(f"the state has format {state.get('format')!r}, and this version reads {FORMAT}")
         if state["prompts"] != self._digest():
-            raise ValueError("the state is of other prompts: what is remembered by id would be lost or mistaken")
+            raise ValueError("the state belongs to other prompts, so what it remembers by id would be lost or wrong")
         self._method.load_state_dict(from_json(state["parts"]))
         curriculum = self._method.curriculum
         if curriculum is not None and curriculum.learns:

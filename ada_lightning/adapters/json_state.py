@@ -1,4 +1,4 @@
-"""What parts remember as JSON, and back: tensors and arrays keep their type, numbers every digit."""
+"""Converts the state of parts to JSON and back: tensors and arrays keep their type, numbers every digit."""
 
 from __future__ import annotations
 

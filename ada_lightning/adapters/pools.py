@@ -1,4 +1,4 @@
-"""The prompts of one step as a loop of one's own sees them: what to launch, what came back, what trains."""
+"""The prompts of one step as your own loop sees them: what to launch, what came back, what trains."""
 
 from __future__ import annotations
 

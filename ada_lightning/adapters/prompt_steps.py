@@ -1,4 +1,4 @@
-"""A step of one prompt, and any number of them at once: for trainers that choose prompts themselves.
+"""Steps of one prompt each, any number at once: for trainers that choose prompts themselves.
 
 What can be decided so is how often a prompt is drawn, by what came of it, which of its responses train, and what each
 of them weighs.
@@ -83,24 +83,24 @@ class PromptSteps:
 
 
 def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
-    method, way_out = composed.method, "here prompts are seen one at a time; use a stopping rule or a fixed group"
+    method, way_out = composed.method, "this trainer shows prompts one at a time; use a stopping rule or a fixed group"
     sampler, selection, advantage = method.sampler, method.selection, composed.advantage
     if not isinstance(method.curriculum, UniformCurriculum | None):
-        yield f"{name} chooses prompts ({type(method.curriculum).__name__}), and {way_out}"
+        yield f"{name} chooses prompts ({type(method.curriculum).__name__}), but {way_out}"
     if not sampler.plans_nothing or sampler.budget_per_step or _learns(sampler):
-        yield f"{name}: {type(sampler).__name__} divides a step among its prompts, or learns of them, and {way_out}"
+        yield f"{name}: {type(sampler).__name__} divides a step among its prompts, or learns from them, but {way_out}"
     for part in (sampler, selection.within):
         if isinstance(part, FirstVisitSampler | SeenSelection):
-            yield f"{name}: {type(part).__name__} goes by whether a prompt came before, and {way_out}"
+            yield f"{name}: {type(part).__name__} needs to know whether a prompt came before, but {way_out}"
     if type(selection).select_all is not Selection.select_all or composed.needs_metrics:
-        yield f"{name}: {type(selection).__name__} compares the prompts of a step, or learns, and {way_out}"
+        yield f"{name}: {type(selection).__name__} compares the prompts of a step, or learns from them, but {way_out}"
     if type(advantage).assign is not Advantage.assign or isinstance(advantage, _WITH_HISTORY):
-        yield f"{name}: {type(advantage).__name__} looks at a whole step, or at a prompt's history, and {way_out}"
+        yield f"{name}: {type(advantage).__name__} looks at a whole step or at the history of a prompt, but {way_out}"
     if method.refill.is_on:
-        yield f"{name}: {type(method.refill).__name__} lets further prompts join a step, and {way_out}"
+        yield f"{name}: {type(method.refill).__name__} adds prompts to a step, but {way_out}"
     if composed.needs - {"logprobs"}:
         looks_at = " and ".join(sorted(composed.needs))
-        yield f"{name} looks at {looks_at} of every response, which is not handed over here"
+        yield f"{name} looks at {looks_at} of every response, which this trainer does not hand over"
     if composed.reduction is not RULES["constant"] and composed.reduction is not RULES["prompt_mean"]:
         yield f"{name} divides by what the whole step keeps; use **{{'loss/reduction': 'constant'}}"
 

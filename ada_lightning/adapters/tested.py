@@ -1,4 +1,4 @@
-"""Whether another trainer's package is of the range that an adapter was tested with."""
+"""Checks whether another trainer's package has a version that the adapter was tested with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_version(package: str, oldest: tuple[int, int], below: tuple[int, int],
         raise ImportError(f"this adapter needs {package}: {command}") from error
     if not oldest <= tuple(int(part) for part in found.split(".")[:2]) < below:
         tested = f">={_spelt(oldest)},<{_spelt(below)}"
-        raise ImportError(f"this adapter was tested with {package}{tested}, and {found} is installed")
+        raise ImportError(f"this adapter was tested with {package}{tested}, but {found} is installed")
     return found
 
 

@@ -1,10 +1,10 @@
 """The RL loop of tinker-cookbook with adaptive rollouts: ``docs/own_loop.md``, section on Tinker.
 
 The loop asks a data set for groups, runs a rollout strategy for each of them, subtracts a group's mean reward and sends
-sums over tokens. Here the data set gives the prompts that the core chooses, the strategy draws each as often as the
-core wants, and what it returns are the kept trajectories with their advantage over the denominator for a reward, beside
-one without a token whose reward balances them: the mean is 0, and nothing is subtracted. Tested with 0.6.1 against a
-service in this process.
+sums over tokens. Here the data set gives the prompts that the core chooses, and the strategy draws each as often as the
+core wants. It returns the kept trajectories, with their advantage over the denominator as reward, and one more without
+a token. The reward of that one balances the others, so the mean is 0 and nothing is subtracted. Tested with 0.6.1
+against a service in this process.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AdaRollouts(RLDataset):
         max_tokens: longest response, all turns together: ``max_tokens`` of the loop where there is one turn.
         texts: what prompts say, by name, for methods that expect something of a prompt by its words.
         seed: of the choice of prompts and of the method's own draws.
-        folder: where the core's state is kept for a resumed run; beside the loop's checkpoints.
+        folder: where the core's state is kept for a resumed run; next to the loop's checkpoints.
         save_every: steps between states: the loop's own, or a divisor of it.
         **overrides: as of :class:`~ada_lightning.adapters.core.Core`.
 
@@ -278,13 +278,13 @@ def _without_rewards(trajectory: Trajectory) -> Trajectory:
 def _refusals(config: Any) -> Iterator[str]:
     """Yield a sentence for each setting with which rewards would mean something else, or nothing would end."""
     if config.async_config is not None:
-        yield "async_config draws groups of several steps at once, and steps here follow each other; use None"
+        yield "async_config draws groups of several steps at once, but here steps follow each other; use None"
     if config.num_epochs != 1:
-        yield f"num_epochs = {config.num_epochs} counts passes over prompts, which the method does; use 1 and num_steps"
+        yield f"num_epochs = {config.num_epochs} is for the method, which chooses prompts itself; use 1 and num_steps"
     termination = config.effective_termination()
     if termination is not None and termination.zero_reward_on_limit:
         yield (
-            "termination.zero_reward_on_limit=True lowers rewards after they are advantages; grade so in the "
+            "termination.zero_reward_on_limit=True would lower rewards that are already advantages; do it in the "
             "environment, and pass TerminationRewardPolicy(zero_reward_on_limit=False)"
         )
 
@@ -298,6 +298,6 @@ def _approximations(config: Any) -> Iterator[str]:
             "one rollout after the first are off-policy"
         )
     if config.kl_penalty_coef:
-        yield f"kl_penalty_coef={config.kl_penalty_coef} adds a term that is no part of the objective"
+        yield f"kl_penalty_coef={config.kl_penalty_coef} adds a term that is not part of the objective"
     if config.temperature != 1.0:
         yield f"temperature={config.temperature}: responses come from another distribution than the one that is trained"

@@ -1,8 +1,8 @@
 """A training loop on Tinker's public client. Any prompt goes on as soon as its own responses are there.
 
-Tinker's loss ``importance_sampling`` is the sum over tokens of ratio times advantage, so a row's advantage over the
-core's denominator is all there is to say: the update is exact where the weights that sample are those that train, up to
-the ratio, which is that of the two. Tested with the types of tinker 0.38 against a service in this process.
+Tinker's loss ``importance_sampling`` is the sum over tokens of ratio times advantage. So it needs only a row's
+advantage over the core's denominator. The update is exact if the weights that sample are those that train, up to the
+ratio between the two. Tested with the types of tinker 0.38 against a service in this process.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What runs and models are judged by: metrics, evaluation, reports, the statement of what a run optimises."""
+"""Judges runs and models: metrics, evaluation, reports, and the statement of what a run optimises."""

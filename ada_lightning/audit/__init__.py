@@ -1,1 +1,1 @@
-"""The rollout audit: what a log of rollouts, of this project or another trainer, says of where its tokens went."""
+"""The rollout audit: shows from a log, of this project or another trainer, where its tokens went."""

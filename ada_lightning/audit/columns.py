@@ -1,4 +1,4 @@
-"""What figures are made of: values by group, which add up over the visits of a prompt, and holes of the log."""
+"""The input of the figures: values by group, which add up over the visits of a prompt, and what the log lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ada_lightning.audit.records import Cause, Hole, Order, Sampling
 from ada_lightning.audit.rules import Candidate, Outcome, outcome
 
 COMPARED = (Cause.ALL_RIGHT, Cause.ALL_WRONG)
-"""Causes that show only beside other responses of the prompt."""
+"""Causes that only a comparison with other responses of the prompt shows."""
 FEW_RESPONSES = 8
 FEW_PROMPTS = 200
 
@@ -137,7 +137,7 @@ def general_holes(gathered: Gathered, returning: Sequence[Visit], num_signal: in
             lambda: num_signal < MIN_PROMPTS,
             Hole(
                 f"only {num_signal} prompts with a signal",
-                f"with fewer than {MIN_PROMPTS} there are figures and no intervals",
+                f"with fewer than {MIN_PROMPTS}, figures have no intervals",
                 f"{FEW_PROMPTS} prompts in each of 3 steps or more",
             ),
         ),
@@ -145,7 +145,7 @@ def general_holes(gathered: Gathered, returning: Sequence[Visit], num_signal: in
             lambda: gathered.knows_prompts and not returning,
             Hole(
                 "prompts that come back",
-                "no prompt was seen twice: nothing is said of drift or of what history foretells",
+                "no prompt was seen twice, so drift and the value of history are unknown",
                 "log a second epoch, or more steps of fewer prompts",
             ),
         ),
@@ -153,7 +153,7 @@ def general_holes(gathered: Gathered, returning: Sequence[Visit], num_signal: in
             lambda: not gathered.tells_gradient,
             Hole(
                 "several responses a prompt",
-                "what gave no gradient cannot be told, and of pass rates only the mean is known",
+                "it is unknown which tokens gave no gradient, and only the mean of the pass rates is known",
                 f"{FEW_RESPONSES} responses a prompt while recording",
             ),
         ),
@@ -169,7 +169,7 @@ def general_holes(gathered: Gathered, returning: Sequence[Visit], num_signal: in
             lambda: order is Order.FINISH,
             Hole(
                 "the order of launch",
-                "responses stand in the order of finishing: where a step was cut by count, short ones are too many",
+                "responses are in the order of finishing: if a step ended by a count, short ones are too many",
                 "log every response that was started, or count in the order of launch",
             ),
         ),
@@ -177,8 +177,8 @@ def general_holes(gathered: Gathered, returning: Sequence[Visit], num_signal: in
             lambda: gathered.sampling is Sampling.ADAPTIVE,
             Hole(
                 "uniform sampling",
-                "a rule that stopped by what it saw leaves responses that are not exchangeable: other rules are "
-                "tried on the first block alone, or not at all, and pass rates by raw counts are biased",
+                "the rule stopped by the rewards it saw, so responses are not exchangeable: other rules are "
+                "tried on the first block only, or not at all, and raw pass rates are biased",
                 "the same number of responses for every prompt while recording",
             ),
         ),

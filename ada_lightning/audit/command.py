@@ -16,6 +16,7 @@ from ada_lightning.audit.readers.find import READERS, read_logs, tokenizer_of
 from ada_lightning.audit.records import Cause, Options, Sampling
 from ada_lightning.audit.sentences import LIMIT, about, about_intervals, about_rules, advice, facts, headline
 from ada_lightning.audit.untrusted import GIB, Limits
+from ada_lightning.run.terminal import until_nobody_reads
 
 EXAMPLES = """
 examples:
@@ -27,6 +28,7 @@ examples:
 _WIDTH = 110
 
 
+@until_nobody_reads()
 def main(argv: Sequence[str] | None = None) -> None:
     """Read, compute, print, write.
 
@@ -43,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         sys.exit("\n".join(f"error: {line}" for line in str(error).splitlines()))
     print("\n\n".join(as_text(name, found) for name, found in audits))
-    print(f"\n{files[0]} (numbers: {files[1].name})")
+    print(f"\npage: {files[0]} (numbers: {files[1].name})")
 
 
 def _options(arguments: argparse.Namespace) -> Options:
@@ -60,32 +62,33 @@ def _options(arguments: argparse.Namespace) -> Options:
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="ada audit",
-        description="What a log of rollouts says of where its tokens went: what gave no gradient and why, how hard the "
-        "prompts are, what other sampling rules would have cost on them, and what the log does not say.",
+        description="Read the rollouts that a trainer has logged, and show where their tokens went: which gave no\n"
+        "gradient and why, how hard the prompts are, and what other sampling rules would have cost on them.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("logs", nargs="+", type=Path, metavar="LOG", help="files, or folders that a trainer wrote")
-    add("--output", type=_html, default=Path("audit.html"), help="the page (default: audit.html); numbers go beside it")
-    add("--format", choices=list(READERS), help="of the logs (default: found by what is in them)")
+    add("--output", type=_html, default=Path("audit.html"), help="page to write (default: audit.html), and .json")
+    add("--format", choices=list(READERS), help="format of the logs (default: recognised by their content)")
     add(
         "--reward",
         action="append",
         type=_weighted,
         default=[],
         metavar="NAME[=WEIGHT]",
-        help="a column or part that the reward is made of, and its weight (default 1); may be repeated",
+        help="a column that is part of the reward, and its weight (default: 1); may be repeated",
     )
-    add("--positive-above", type=float, help="rewards above it are right (default: middle of lowest and highest)")
+    add("--positive-above", type=float, help="rewards above this are right (default: middle of lowest and highest)")
     add("--group-size", type=_whole, help="responses per prompt, for logs that do not mark groups (TRL)")
     add("--tokenizer", type=Path, help="a model's tokenizer.json, for logs without token counts")
     add(
         "--sampling",
         choices=[sampling.value for sampling in Sampling],
-        help="whether every prompt got as many responses whatever they were (default: as the log says or seems)",
+        help="uniform: the number of responses did not depend on their rewards; adaptive: it did (default: read from "
+        "the log)",
     )
-    add("--max-gib", type=_positive, default=4.0, help="largest file that is read, also unpacked (default: 4)")
+    add("--max-gib", type=_positive, default=4.0, help="largest file to read, in GiB, packed or unpacked (default: 4)")
     return parser.parse_args(argv)
 
 
@@ -133,7 +136,7 @@ def as_text(name: str, audit: Audit) -> str:
     lines += ["", "How often prompts are solved    " + "  ".join(f"{name:>6}" for name in BINS)]
     for title, shares in (("fitted, chance taken out", audit.mixture.shares()), ("raw shares of groups", audit.raw)):
         lines.append(f"  {title:<30}" + "  ".join(f"{100 * share:>4.0f} %" for share in shares))
-    lines += [""] + [f"{title}: {figure} {meaning}" for title, figure, meaning in facts(audit)]
+    lines += [""] + [f"{title}: {figure} ({meaning})" for title, figure, meaning in facts(audit)]
     lines += ["", f"What other rules would have cost, per prompt ({unit})", *_wrapped(about_rules(audit), "  ")]
     if len(audit.rules) > 1:
         width = max(len(row.name) for row in audit.rules)

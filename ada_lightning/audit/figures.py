@@ -137,7 +137,7 @@ def _tried(gathered: Gathered) -> tuple[list[Candidate], str]:
     """Rules to try, or why none is."""
     sizes = [sum(group.first) for group in gathered.groups if sum(group.first)]
     if gathered.rewards > 2:
-        return [], "rewards take more than two values; rules of right and wrong ignore what differs beyond"
+        return [], "rewards take more than two values, and the rules only know right and wrong"
     if not sizes or median(sizes) < 2:
         return [], "most groups have fewer than two graded responses"
     several = {group.num_responses for group in gathered.groups}
@@ -147,7 +147,7 @@ def _tried(gathered: Gathered) -> tuple[list[Candidate], str]:
         and sizes == [group.positives + group.negatives for group in gathered.groups if sum(group.first)]
     ):
         return [], (
-            "groups differ in size and the log does not say why: where a rule stopped by what it saw, responses "
+            "groups differ in size and the log does not say why: if a rule stopped by the rewards it saw, responses "
             "are not exchangeable. Say --sampling uniform if sizes were fixed before anything was drawn"
         )
     return candidates(int(median(sizes)), min(sizes)), ""

@@ -1,4 +1,4 @@
-"""What was drawn for a prompt in a step, why its tokens gave no gradient, and what its earlier visits foretell."""
+"""Groups of a log: what was drawn for a prompt, why it gave no gradient, and what earlier visits predict."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def estimate(
 
     Args:
         columns: values by name, shape ``(prompts,)``; of all the visits of a prompt together.
-        figures: what to compute of the sums of columns, by name. Not a number where a denominator is 0.
+        figures: functions of the summed columns, by name. Not a number where a denominator is 0.
         with_intervals: False for figures alone.
         seed: of the resampling.
         num_resamples: how often.

@@ -46,7 +46,7 @@ _NARROW = 0.055
 
 
 def write_page(audits: Named, output: Path) -> list[Path]:
-    """Write the page, and ``<name>.json`` beside it.
+    """Write the page, and ``<name>.json`` next to it.
 
     Returns:
         Both files.

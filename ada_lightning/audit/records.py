@@ -1,4 +1,4 @@
-"""What every reader makes of a log: rows and holes. What a person may say about a log that does not say it itself."""
+"""The output of every reader: rows, and what the log lacks. Also what a user can add about a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other rules would have drawn of the very same prompts: averages over all orders of a group's responses.
+"""What other rules would have drawn for the same prompts: averages over all orders of a group's responses.
 
 Where a group has n responses that were drawn alike, every order of them is equally likely. A rule of counts that draws
 at most n of them ends at (a, b) with probability
@@ -100,7 +100,7 @@ def outcome(rule: StoppingRule, num_positive: int, num_negative: int, mixture: M
     if total >= rule.n_max:
         return inside
     if rule.branches():
-        raise ValueError(f"{rule} remembers how a prompt began and draws more than the {total} responses of the group")
+        raise ValueError(f"{rule} remembers how a prompt began, and draws more than the {total} responses of the group")
     if rule.stops(*counts):
         return inside
     still_open = float(reach(rule)[counts]) * 2.0**total / comb(total, num_positive)

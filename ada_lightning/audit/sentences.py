@@ -1,4 +1,4 @@
-"""What the terminal and the page say in words, and what they advise."""
+"""The sentences and the advice of the terminal and the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def headline(audit: Audit) -> str:
     """Return the one sentence to remember."""
     unit = audit.gathered.unit.value
     if not audit.gathered.tells_gradient:
-        return f"One response a prompt and no advantages: this log cannot tell which {unit} gave no gradient."
+        return (
+            f"This log has one response per prompt and no advantages, so it cannot show which {unit} gave no gradient."
+        )
     return f"{percent(audit.figures['no_gradient'])} of all {unit} gave no gradient."
 
 
@@ -50,7 +52,7 @@ def facts(audit: Audit) -> list[tuple[str, str, str]]:
         (
             "concentration of the signal",
             percent_plain(audit.mixture.signal_share(0.1)),
-            "of all p (1 - p) lies in the tenth of the prompts that has the most; by the fitted distribution",
+            "of all p (1 - p) is in the best tenth of the prompts, by the fitted distribution",
         ),
         (
             f"right minus wrong, {unit}",
@@ -65,7 +67,7 @@ def facts(audit: Audit) -> list[tuple[str, str, str]]:
             (
                 "change between visits",
                 number(figures["change"]),
-                "mean squared change of a prompt's pass rate, chance taken out, after "
+                "mean squared change of a prompt's pass rate, without chance, after "
                 f"{number(figures['steps_between'])} steps; between prompts the variance is "
                 f"{number(figures['spread'])}",
             ),
@@ -75,9 +77,9 @@ def facts(audit: Audit) -> list[tuple[str, str, str]]:
                 "steps until a prompt has moved as far as prompts differ",
             ),
             (
-                "history foretells",
+                "history predicts",
                 number(figures["gain"]),
-                "a prompt's own counts against the mean of all prompts: gain in log-likelihood, nats a response",
+                "gain in log-likelihood from a prompt's own counts over the mean of all prompts, nats per response",
             ),
         ]
     return rows
@@ -100,7 +102,7 @@ def about_intervals(audit: Audit) -> str:
     """Return what the brackets mean, or why there are none."""
     if not audit.has_intervals:
         return (
-            f"Only {audit.num_signal_prompts} prompts have a signal: too few for intervals, so take every figure as "
+            f"Only {audit.num_signal_prompts} prompts have a signal: too few for intervals, so take every number as "
             "an anecdote."
         )
     return (
@@ -143,12 +145,10 @@ def advice(audit: Audit) -> list[str]:
     """Return sentences, the weightiest first; one that says so where nothing stands out."""
     if not audit.gathered.tells_gradient:
         return [
-            "Record several responses a prompt: one shows neither what gave no gradient nor what a rule would cost."
+            "Record several responses per prompt: one shows neither what gave no gradient nor what a rule would cost."
         ]
     found = [*_of_rules(audit), *_of_causes(audit), *_of_history(audit), *_of_length(audit)]
-    return found or [
-        "Nothing stands out: no rule that the log can judge is surely cheaper, and few tokens lack a gradient."
-    ]
+    return found or ["Nothing stands out: no rule is surely cheaper by this log, and few tokens lack a gradient."]
 
 
 def _of_rules(audit: Audit) -> list[str]:
@@ -157,8 +157,9 @@ def _of_rules(audit: Audit) -> list[str]:
         return []
     unit = audit.gathered.unit.value
     return [
-        f"Draw {best.name}: by this log {number(best.versus_logged)} times as many comparisons of right with wrong "
-        f"responses per 1,000 {unit} as it was drawn, with {number(best.responses)} responses a prompt on average."
+        f"Draw {best.name}. By this log that gives {number(best.versus_logged)} times as many comparisons of right "
+        f"with wrong responses per 1,000 {unit} as the rule of the log, with {number(best.responses)} responses "
+        "per prompt on average."
     ]
 
 
@@ -171,9 +172,9 @@ def _of_causes(audit: Audit) -> list[str]:
         never = percent(Estimate(shares[0]))
         if shares[0] < _FEW:
             text += (
-                f"By the fitted distribution only {never} of the prompts are solved less than once in 50: most of those"
+                f"By the fitted distribution only {never} of the prompts are solved less than once in 50. Most of those"
             )
-            text += " groups were unlucky, so stop early where the first responses agree, rather than drop prompts."
+            text += " groups were unlucky, so do not drop prompts; stop early if the first responses agree."
         else:
             text += (
                 f"Ask fewer prompts that are too hard now: by the fitted distribution {never} are solved less than once"
@@ -192,7 +193,7 @@ def _of_causes(audit: Audit) -> list[str]:
     if other >= _MANY:
         found.append(
             f"Look at what is drawn and then left out: {percent(Estimate(other))} of all "
-            f"{audit.gathered.unit.value} were of responses that could have had a gradient by their rewards, or "
+            f"{audit.gathered.unit.value} belong to responses that could have had a gradient by their rewards, or "
             "that have no reward."
         )
     return found
@@ -203,14 +204,14 @@ def _of_history(audit: Audit) -> list[str]:
     if gain is None or gain.low is None or gain.low <= 0:
         return []
     text = (
-        "Choose prompts by their own counts: what earlier steps drew of a prompt foretells its next group by "
-        f"{number(gain)} nats a response better than the mean of all."
+        "Choose prompts by their own counts: earlier responses to a prompt predict its next group by "
+        f"{number(gain)} nats per response better than the mean of all prompts."
     )
     ratio = audit.figures["chosen_versus_returning"]
     if ratio.low is not None and ratio.low > 1.0:
         text += (
-            f" The half of the returning prompts that promised most had {number(ratio)} times as many comparisons "
-            f"per 1,000 {audit.gathered.unit.value} as all that returned."
+            f" The better half of the returning prompts, by their counts, had {number(ratio)} times as many "
+            f"comparisons per 1,000 {audit.gathered.unit.value} as all that returned."
         )
     return [text]
 

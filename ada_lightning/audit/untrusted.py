@@ -37,7 +37,7 @@ def checked(path: Path, limits: Limits) -> Path:
     """
     about = path.stat()
     if not stat.S_ISREG(about.st_mode):
-        raise RefusedFileError(f"{shown(path)} is no plain file; give the files of a log or their folder")
+        raise RefusedFileError(f"{shown(path)} is not a plain file; give the files of a log or their folder")
     if about.st_size > limits.max_bytes:
         raise RefusedFileError(
             f"{shown(path)} has {about.st_size / GIB:.1f} GiB, more than the {limits.max_bytes / GIB:.3g} that are "
@@ -71,11 +71,11 @@ def json_lines(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, Any]
                 if not line.endswith(b"\n"):
                     return
                 raise RefusedFileError(
-                    f"{shown(path)}, line {number} is no JSON ({type(error).__name__}); is it a log of responses, "
+                    f"{shown(path)}, line {number} is not JSON ({type(error).__name__}); is it a log of responses, "
                     "one JSON object a line?"
                 ) from None
             if not isinstance(content, dict):
-                raise RefusedFileError(f"{shown(path)}, line {number} is no JSON object")
+                raise RefusedFileError(f"{shown(path)}, line {number} is not a JSON object")
             yield number, content
 
 
@@ -93,7 +93,7 @@ def parquet_rows(path: Path, limits: Limits) -> tuple[list[str], Iterator[dict[s
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, RefusedFileError):
             raise
-        raise RefusedFileError(f"{shown(path)} is no Parquet file that can be read ({type(error).__name__})") from None
+        raise RefusedFileError(f"{shown(path)} cannot be read as a Parquet file ({type(error).__name__})") from None
     groups = [file.metadata.row_group(index) for index in range(file.num_row_groups)]
     if file.metadata.num_rows > limits.max_rows or sum(group.total_byte_size for group in groups) > limits.max_bytes:
         raise RefusedFileError(

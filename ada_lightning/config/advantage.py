@@ -1,4 +1,4 @@
-"""What an advantage needs: something to compare responses by, both classes, its kind of rewards, a rule of counts."""
+"""Checks what an advantage needs: a comparison, both classes, its kind of rewards, a rule of counts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def stratum_errors(run: MethodView) -> Iterator[str]:
     """Estimators of two classes do not go with strata of rewards, nor with partial credit."""
     if run.is_a("selection", RewardStrataSelection) and run.is_a("advantage", *TWO_CLASSES):
         yield (
-            f"selection: {run.name('selection')} weighs responses by their stratum of rewards, and "
+            f"selection: {run.name('selection')} weighs responses by their stratum of rewards, but "
             f"{run.name('advantage')} needs weights by positive and negative; use advantage=weighted_leave_one_out or "
             "selection=balanced"
         )
@@ -73,7 +73,7 @@ def stratum_errors(run: MethodView) -> Iterator[str]:
 
 
 def _partial_credit(run: MethodView) -> tuple[str, str]:
-    """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
+    """Return what makes rewards lie between 0 and 1, and a further way out; two empty texts if nothing does."""
     if run.value("reward") is None:  # a loop of one's own grades by itself
         return "", ""
     from ada_lightning.rewards.overlong import OverlongReward  # loads verifiers
@@ -95,7 +95,7 @@ def contrast_errors(run: MethodView) -> Iterator[str]:
     for key in ADVANTAGES if any(run.is_a(part, PositivesSelection) for part in SELECTIONS) else ():
         if run.has(key, Trait.COMPARES_KEPT, Trait.NEEDS_BOTH_CLASSES):
             yield (
-                f"selection: PositivesSelection keeps no negative, and {key} = {run.name(key)} compares the kept "
+                f"selection: PositivesSelection keeps no negatives, but {key} = {run.name(key)} compares the kept "
                 "responses of a prompt with each other; use advantage=accepted, or selection=all"
             )
 
@@ -136,7 +136,7 @@ def class_errors(run: MethodView) -> Iterator[str]:
     group_size = getattr(selection, "group_size", None)
     if isinstance(group_size, int) and group_size < 2:
         yield (
-            f"selection.group_size = {group_size} keeps one class only, and the chosen advantage needs a response of "
+            f"selection.group_size = {group_size} keeps only one class, but the chosen advantage needs a response of "
             "each; use sampler.group_size=2 or more"
         )
 

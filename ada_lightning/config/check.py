@@ -192,11 +192,11 @@ def _training_errors(run: ConfigView) -> Iterator[str]:
         if value is not None and value != neutral:
             yield (
                 f"{key} = {value}: the engine would sample from another distribution than the one that is trained; "
-                f"use {key}={neutral} (callbacks.evaluation.sampling may cut as it likes)"
+                f"use {key}={neutral} (callbacks.evaluation.sampling is free)"
             )
     trained, sampled = run.number("policy.temperature"), run.number("rollout.sampling.temperature")
     if trained != sampled:
-        yield f"policy.temperature = {trained} is not rollout.sampling.temperature = {sampled}; set only the latter"
+        yield f"policy.temperature = {trained} is not rollout.sampling.temperature = {sampled}; set only the second"
     kept, drawn = run.number("selection.group_size"), run.number("sampler.n_max")
     if kept is not None and drawn is not None and kept > drawn:
         yield f"selection.group_size = {kept} exceeds sampler.n_max = {drawn}: no pool could fill a group"

@@ -1,4 +1,4 @@
-"""What a Hydra program of ours can be told, for its ``--help``: read from where it stands, so never out of date."""
+"""The options that a program has, for its ``--help``: read from the configuration, so never out of date."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.methods import catalog
 from ada_lightning.methods.catalog import all_names, names
+from ada_lightning.run.terminal import start_of
 
 WIDTH = 118
 INDENT = 14
@@ -20,12 +21,13 @@ INDENT = 14
 def register_choices(config_dir: Path) -> None:
     """Make ``${choices:<config>,<group>...}`` known, which ``conf/hydra/help`` uses.
 
-    The groups of the named primary config are listed, those of its defaults list and any further ones that are named,
-    each with what the defaults list says about it, its options, and a star behind the one chosen by default. A group
-    with ``~`` before it is left out, wherever it stands: what a program does not read is nothing to choose.
+    It lists the groups in the defaults list of the named primary config, and the further groups that are named. Each
+    group has the comment of the defaults list and its options, with a star behind the default. A group with ``~``
+    before it is left out: the program does not read it.
 
-    ``${names:<group>}`` is the options of a group alone. ``${model_name:${model}}`` is for names of runs: the last part
-    of a model's path, or else its class (``conf/paper``).
+    ``${names:<group>}`` lists only the options of a group. ``${start:<program>}`` is the words that start a program.
+    ``${model_name:${model}}`` is for names of runs: the last part of a model's path, or else its class
+    (``conf/paper``).
     """
 
     def choices(config: str, *groups: str) -> str:
@@ -36,6 +38,7 @@ def register_choices(config_dir: Path) -> None:
 
     OmegaConf.register_new_resolver("choices", choices, replace=True)
     OmegaConf.register_new_resolver("names", names_of, replace=True)
+    OmegaConf.register_new_resolver("start", lambda program: " ".join(start_of(program)), replace=True)
     OmegaConf.register_new_resolver("model_name", _model_name, replace=True)
 
 
@@ -76,7 +79,7 @@ def _defaults(text: str) -> Iterator[re.Match[str]]:
 
 
 def _names(config_dir: Path, group: str) -> list[str]:
-    """Names of the options of a group, but for those that others build on; a folder of experiments is one entry."""
+    """Options of a group, without those that others build on; a folder of experiments is one entry."""
     below = Counter(name.partition("/")[0] for name in all_names(config_dir, group) if "/" in name)
     folders = sorted(below.items()) if group == "experiment" else []
     return names(config_dir, group) + [f"{name}/... ({count})" for name, count in folders]

@@ -1,4 +1,4 @@
-"""A training configuration composed from the files that ship, inside of whatever program asks for it."""
+"""Composes a training configuration from the files of this package, inside any program."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ def described(name: str, config_dir: Path = CONFIG_DIR) -> str:
     """Describe an experiment (``coba_rl``), an option (``sampler/coba``, ``sampler=coba``) or a group (``sampler``).
 
     Returns:
-        Of an experiment or option: YAML that composes to the same, where it stands in a folder of one's own. Of a
-        group: its options, each with its first sentence.
+        Of an experiment or option: YAML that composes to the same, if it stands in your own folder. Of a group: its
+        options, each with its first sentence.
 
     Raises:
-        LookupError: there is nothing of that name; its argument says what is near.
+        LookupError: the name is unknown; the argument of the error names similar ones.
     """
     name = name.lstrip("+").replace("=", "/").removeprefix("experiment/")
     group, _, option = name.rpartition("/")
@@ -46,15 +46,27 @@ def described(name: str, config_dir: Path = CONFIG_DIR) -> str:
     options = [f"{group}/{each}" for group in groups(config_dir) for each in names(config_dir, group)]
     known = [*experiments(config_dir), *options]
     near = get_close_matches(name, known, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "ada describe lists what there is"
-    raise LookupError(f"there is no experiment and no option {name}; {hint}")
+    hint = f"did you mean {' or '.join(near)}?" if near else "ada describe lists all of them"
+    raise LookupError(f"there is no method and no option named {name}; {hint}")
 
 
 def overview(config_dir: Path = CONFIG_DIR) -> str:
-    """Say which groups and experiments there are."""
+    """List all experiments and groups, and say what to do with them."""
     shown = [group for group in groups(config_dir) if group.split("/")[0] not in ("hydra", "paper", "experiment")]
-    lines = ["experiments: " + ", ".join(experiments(config_dir)), "groups: " + ", ".join(shown)]
-    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
+    return "\n".join(
+        [
+            "Methods. Train with one: +experiment=NAME. Read what it does: ada describe NAME",
+            _filled(experiments(config_dir)),
+            "",
+            "Groups of options. See the options of one: ada describe GROUP. Choose one: GROUP=OPTION",
+            _filled(shown),
+        ]
+    )
+
+
+def _filled(listed: list[str]) -> str:
+    text = ", ".join(listed)
+    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _overview(config_dir: Path, group: str, options: list[str]) -> str:

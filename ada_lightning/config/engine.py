@@ -1,4 +1,4 @@
-"""What of an engine's settings goes with neither where it lives, nor the trainer, the model or this machine.
+"""Checks the settings of an engine against its place, the trainer, the model and this machine.
 
 The engine itself would find most of it when it has started.
 """
@@ -34,8 +34,8 @@ def environment_errors(run: ConfigView) -> Iterator[str]:
         return
     if run.is_a("data.format", PlainFormat):
         yield (
-            f"{key} takes turns with the model, and data/format=plain does not tell turns apart; use data/format=chat "
-            "with an instruction-tuned model, or environment=none"
+            f"{key} takes turns with the model, but data/format=plain does not mark turns. Use data/format=chat with "
+            "an instruction-tuned model, or environment=none"
         )
     prompt, answer = run.number("data.max_prompt_tokens"), run.number("rollout.sampling.max_new_tokens")
     room = run.number("rollout.max_model_tokens")
@@ -47,8 +47,8 @@ def environment_errors(run: ConfigView) -> Iterator[str]:
         yield (
             f"rollout.max_model_tokens = {room} has room for the longest prompt and one turn "
             f"(data.max_prompt_tokens + rollout.sampling.max_new_tokens = {prompt + answer}), and {key}.max_turns = "
-            f"{turns}: further turns would find none; use rollout.max_model_tokens={prompt + 2 * turns * answer}, or "
-            "lower data.max_prompt_tokens"
+            f"{turns}: there is no room for further turns. Use rollout.max_model_tokens={prompt + 2 * turns * answer}, "
+            "or lower data.max_prompt_tokens"
         )
 
 
@@ -56,8 +56,8 @@ def _overlong_errors(run: ConfigView, key: str, turns: float, answer: float) -> 
     """A penalty by the tokens of a response counts those of all turns."""
     if turns > 1 and run.is_a("reward.reward", OverlongReward) and run.number("reward.reward.max_tokens") == answer:
         yield (
-            f"reward.reward.max_tokens = {answer}, the tokens of one turn, and OverlongReward counts those of an "
-            f"episode's {turns} turns together ({key}.max_turns); use reward.reward.max_tokens={turns * answer}, or "
+            f"reward.reward.max_tokens = {answer} is the length of one turn, but OverlongReward counts the tokens of "
+            f"all {turns} turns of an episode ({key}.max_turns). Use reward.reward.max_tokens={turns * answer} or "
             "another reward"
         )
 
@@ -66,8 +66,8 @@ def _tasks_without_environment(run: ConfigView) -> Iterator[str]:
     for name, tasks in _TASKS.items():
         if run.is_a("data.source", tasks):
             yield (
-                f"data={name} asks for turns with an environment, and environment=none answers none; use "
-                f"environment={name}, or +experiment=environments/{name}"
+                f"data={name} needs an environment that answers the model, but environment=none. Use "
+                f"environment={name} or +experiment=environments/{name}"
             )
 
 
@@ -82,28 +82,27 @@ def rollout_errors(run: ConfigView) -> Iterator[str]:
     is_elsewhere = run.kind("rollout.host") is not object and not run.is_a("rollout.host", TrainerProcess)
     if run.value("rollout.reproducible") is True and is_elsewhere:  # decodes by itself, between two polls too
         yield (
-            f"reproducible=true does not go with rollout.host = {run.name('rollout.host')}: an engine outside of the "
-            "trainer's process steps by its own clock, so what runs beside what in it differs from run to run, and "
-            "with it the rounding; use rollout=vllm_cpu, vllm_gpu or transformers with one training process, or "
-            "reproducible=false"
+            f"reproducible=true does not go with rollout.host = {run.name('rollout.host')}. An engine in another "
+            "process forms its batches by its own clock, so they and their rounding differ from run to run. Use "
+            "reproducible=false, or one training process with rollout=vllm_cpu, vllm_gpu or transformers"
         )
     level = run.number("rollout.engine.sleep_level")
     if level and run.is_cpu:
         yield (
-            f"rollout.engine.sleep_level = {level}: vLLM sleeps on a GPU only, and trainer.accelerator = cpu; "
-            "use rollout.engine.sleep_level=0"
+            f"rollout.engine.sleep_level = {level}: vLLM sleeps only on a GPU, but trainer.accelerator = cpu. "
+            "Use rollout.engine.sleep_level=0"
         )
     engines = run.number("rollout.host.num_engines")
     if run.kind("rollout.host") is ProcessPool and engines is not None and engines > 1 and run.is_gpu:
         yield (
-            f"rollout.host.num_engines = {engines}: engines in processes of this machine would share one GPU; use "
+            f"rollout.host.num_engines = {engines}: engines in processes of this machine would share one GPU. Use "
             "rollout=ray_gpu, which gives each its own, or rollout.host.num_engines=1"
         )
     spread, gpus = run.number("rollout.engine.tensor_parallel_size"), run.number("rollout.host.num_gpus")
     if run.kind("rollout.host") is RayPool and not run.is_cpu and spread and gpus is not None and gpus < spread > 1:
         yield (
             f"rollout.host.num_gpus = {gpus} is less than rollout.engine.tensor_parallel_size = {spread}: an engine "
-            f"needs a GPU for each part; use rollout.host.num_gpus={spread}"
+            f"needs a GPU for each part. Use rollout.host.num_gpus={spread}"
         )
 
 
@@ -111,44 +110,44 @@ def _transfer_errors(run: ConfigView) -> Iterator[str]:
     transfer, host = run.kind("rollout.engine.weight_transfer"), run.kind("rollout.host")
     if transfer is Adapter and not run.is_a("parameters", LoraParameters):
         yield (
-            f"rollout.engine.weight_transfer: Adapter has nothing to bring with parameters: {run.name('parameters')}, "
-            "which trains every weight; use parameters=lora, or rollout/weight_transfer=reload"
+            f"rollout.engine.weight_transfer: Adapter sends only adapters, but parameters: {run.name('parameters')} "
+            "trains every weight. Use parameters=lora or rollout/weight_transfer=reload"
         )
     if transfer is object or issubclass(transfer, Reload):
         return
     own, way_out = f"rollout.engine.weight_transfer: {transfer.__name__}", "use rollout/weight_transfer=reload"
     if run.is_cpu:
-        yield f"{own} goes from GPU to GPU, and trainer.accelerator = cpu; {way_out}"
+        yield f"{own} goes from GPU to GPU, but trainer.accelerator = cpu; {way_out}"
     if host in (object, TrainerProcess):
         yield (
-            f"{own} goes to another process, and the engine lives in the trainer's; {way_out}, which copies nothing "
+            f"{own} goes to another process, but the engine runs in the trainer's; {way_out}, which copies nothing "
             "there, or rollout=vllm_gpu_process"
         )
     elif host is RayPool:
         yield (
-            f"{own} reaches no engine that replaces another within a step; {way_out} with rollout.host = RayPool: "
+            f"{own} cannot reach an engine that replaces a broken one; {way_out} with rollout.host = RayPool: "
             "weights stay in Ray's object store"
         )
     devices, spread = run.number("trainer.devices"), run.number("rollout.engine.tensor_parallel_size")
     own_gpus = "rollout.host.environment.CUDA_VISIBLE_DEVICES"
     if transfer is CudaIpc and devices is not None and devices > 1:
         yield (
-            f"{own} shares one GPU with one training process, and trainer.devices = {devices}; use "
+            f"{own} shares one GPU with one training process, but trainer.devices = {devices}; use "
             "rollout/weight_transfer=nccl"
         )
     if transfer is CudaIpc and spread and spread > 1:
         yield (
-            f"{own} shares one GPU with the engine, and rollout.engine.tensor_parallel_size = {spread}; use "
+            f"{own} shares one GPU with the engine, but rollout.engine.tensor_parallel_size = {spread}; use "
             "rollout/weight_transfer=nccl"
         )
     if transfer is CudaIpc and run.value(own_gpus) is not None:
         yield (
-            f"{own} shares one GPU with the engine, and {own_gpus} = {run.value(own_gpus)} gives the engine its own; "
+            f"{own} shares one GPU with the engine, but {own_gpus} = {run.value(own_gpus)} gives the engine its own; "
             "leave that out, or use rollout/weight_transfer=nccl"
         )
     if transfer is Nccl and host is not RayPool and run.value(own_gpus) is None:
         yield (
-            f"{own} goes from GPU to GPU, and the engine would be on the trainer's; give it others with "
+            f"{own} goes from GPU to GPU, but the engine would be on the trainer's GPU; give it others with "
             f"+{own_gpus}=1, of several '+{own_gpus}=\"2,3\"'"
         )
 

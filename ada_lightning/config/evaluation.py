@@ -84,6 +84,6 @@ def _length_errors(run: ConfigView) -> Iterator[str]:
     limit, response = run.number("rollout.max_model_tokens"), run.number("sampling.max_new_tokens")
     if limit is not None and response is not None and limit <= response:
         yield (
-            f"rollout.max_model_tokens = {limit} leaves no room for a prompt beside sampling.max_new_tokens = "
-            f"{response}; raise the one or lower the other"
+            f"rollout.max_model_tokens = {limit} leaves no room for a prompt in addition to sampling.max_new_tokens = "
+            f"{response}; raise the first or lower the second"
         )

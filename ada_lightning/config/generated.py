@@ -1,4 +1,4 @@
-"""The command line's options and experiments, where Hydra looks for them.
+"""Gives Hydra the options and experiments that are made from classes and recipes.
 
 Files of ``conf/``, and of one's own in ``--config-dir``, come first; what they do not have is looked up in the catalog
 of classes and recipes (``methods/catalog.py``).

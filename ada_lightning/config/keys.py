@@ -1,4 +1,4 @@
-"""Keys of a configuration that nothing reads: the signature of what ``_target_`` names is the schema."""
+"""Finds keys of a configuration that nothing reads, by the signature of the class that ``_target_`` names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUPS_OF_COMPONENTS = ("callbacks", "logger", "token_masks")
 
 
 def unknown_keys(plain: Mapping[str, Any]) -> dict[str, str]:
-    """Find every key beside a ``_target_`` that is no parameter of what it names, and what is no component among such.
+    """Find every key next to a ``_target_`` that is not a parameter of its class, and arguments that are no component.
 
     Returns:
         Message by dotted key; it names the nearest key that something reads.
@@ -46,7 +46,7 @@ def accepted_keys(target: str) -> frozenset[str] | None:
     """Return the parameter names of a class or function, or None where it accepts any name.
 
     Raises:
-        ImportError, AttributeError: there is nothing of that name.
+        ImportError, AttributeError: the name does not exist.
     """
     try:
         parameters = inspect.signature(locate(target)).parameters.values()
@@ -71,7 +71,7 @@ def _not_components(group: str, children: Mapping[str, Any]) -> Iterator[tuple[s
             yield path, f"{unknown_key(path, names, group)} (it has no _target_)"
         else:
             spelt = "null" if node is None else node
-            yield path, f"{path}={spelt} is no part with settings; to leave it out write ~{path}"
+            yield path, f"{path}={spelt} is not a part with settings; to leave it out write ~{path}"
 
 
 def _unknown_below(path: str, node: Any) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What does not go together among the parts of a method: estimator, curriculum, sampler, selection and refill."""
+"""Refuses parts of a method that do not go together: estimator, curriculum, sampler, selection and refill."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def overlong_errors(run: MethodView) -> Iterator[str]:
     truncated = run.value("rollout.truncated")
     if run.is_a("reward.reward", OverlongReward) and truncated in ("zero", "exclude"):
         yield (
-            f"rollout.truncated = {truncated} keeps responses that the limit cut from the reward, and OverlongReward "
-            "is about those; use rollout.truncated=grade or mask"
+            f"rollout.truncated = {truncated} does not grade responses that the limit cut, and OverlongReward is a "
+            "penalty on those. Use rollout.truncated=grade or mask"
         )
 
 
@@ -48,13 +48,13 @@ def refill_errors(run: MethodView) -> Iterator[str]:
         return
     if budget := run.number("sampler.budget_per_step"):
         yield (
-            f"sampler.budget_per_step = {budget} divides a step among its prompts, and refill lets further ones join; "
-            "use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
+            f"sampler.budget_per_step = {budget} divides a step among its prompts, but refill adds prompts to it. "
+            "Use sampler.budget_per_step=0, and refill.max_ratio to limit a step"
         )
     if isinstance(sampler, Sampler) and Trait.LEAVES_OUT_PROMPTS in sampler.traits:
         yield (
-            f"sampler: {type(sampler).__name__} leaves prompts out and weighs the others so that the mean over all of "
-            "them is right, and refill replaces what was left out; use refill=none or another sampler"
+            f"sampler: {type(sampler).__name__} leaves prompts out and gives the others more weight to make up for it, "
+            "but refill replaces what was left out. Use refill=none or another sampler"
         )
     if component := getattr(refill, "component", ""):
         yield from _component_errors(run, component)
@@ -74,7 +74,7 @@ def _component_errors(run: MethodView, component: str) -> Iterator[str]:
         return
     if component not in known and not (is_weighted and ("/" in component or is_overlong)):
         yield (
-            f"refill.component = {component}: {run.name('reward.reward')} has the components {', '.join(known)}; use "
+            f"refill.component = {component}: {run.name('reward.reward')} has the components {', '.join(known)}. Use "
             "one of them, or refill.component='' for the reward itself"
         )
 
@@ -86,8 +86,8 @@ def budget_errors(run: MethodView) -> Iterator[str]:
     if budget and prompts and block and 0 < budget < prompts * block:
         yield (
             f"sampler.budget_per_step = {budget} is less than data.prompts_per_step * sampler.samples_per_round = "
-            f"{prompts} * {block}: some prompts would never be drawn; use sampler.budget_per_step={prompts * block} or "
-            "more, or 0 for no limit"
+            f"{prompts} * {block}, so some prompts would never be drawn. Use sampler.budget_per_step={prompts * block} "
+            "or more, or 0 for no limit"
         )
 
 
@@ -98,14 +98,14 @@ def history_errors(run: MethodView) -> Iterator[str]:
         return
     if not estimator.remembers_prompts or Trait.SHARES_EVIDENCE in estimator.traits:
         yield (
-            f"sampler.min_seen = {min_seen} asks for responses seen of each prompt, and {type(estimator).__name__} "
-            "counts none: every plan would be uniform; use sampler.min_seen=0 to trust its predictions, or "
-            "estimator=window"
+            f"sampler.min_seen = {min_seen} needs the number of responses seen for each prompt, but "
+            f"{type(estimator).__name__} does not count them, so every plan would be uniform. Use sampler.min_seen=0 "
+            "to trust its predictions, or estimator=window"
         )
     elif isinstance(estimator, WindowEstimator) and estimator.window < min_seen:
         yield (
             f"sampler.min_seen = {min_seen} exceeds estimator.window = {estimator.window}: a prompt with fewer "
-            f"responses than that at its last visit would be unknown again; use estimator.window={min_seen} or more"
+            f"responses at its last visit would be unknown again. Use estimator.window={min_seen} or more"
         )
 
 
@@ -117,9 +117,9 @@ def first_visit_errors(run: MethodView) -> Iterator[str]:
     for key, part in (("sampler", FirstVisitSampler), *((key, SeenSelection) for key in SELECTIONS)):
         if run.is_a(key, part):
             yield (
-                f"{key}: {part.__name__} goes by whether a prompt was visited before, and {type(estimator).__name__} "
-                "keeps nothing by prompt: every visit would be the first; use estimator=beta_history or another that "
-                "remembers prompts"
+                f"{key}: {part.__name__} needs to know whether a prompt was visited before, but "
+                f"{type(estimator).__name__} does not remember prompts, so every visit would count as the first. Use "
+                "estimator=beta_history or another that remembers prompts"
             )
 
 
@@ -130,27 +130,29 @@ def curriculum_errors(run: MethodView) -> Iterator[str]:
         return
     if curriculum.needs_history and not estimator.remembers_prompts:
         yield (
-            f"curriculum: {type(curriculum).__name__} chooses by what is remembered of each prompt, and "
-            f"{type(estimator).__name__} keeps nothing by prompt; use estimator=beta_history or estimator=ema with it, "
-            "or curriculum=uniform"
+            f"curriculum: {type(curriculum).__name__} chooses prompts by their history, but "
+            f"{type(estimator).__name__} does not remember prompts. Use estimator=beta_history or estimator=ema with "
+            "it, or curriculum=uniform"
         )
 
 
 def label_errors(run: MethodView) -> Iterator[str]:
-    """A sampler that compares answers needs a reward that tells them, spelled without the reference."""
+    """A sampler that compares answers needs a reward that returns them, spelled without the reference."""
     reward = run.part("reward.reward")
     if reward is None or not run.has("sampler", Trait.READS_ANSWERS):
         return
-    told = getattr(reward, "answers_without_reference", None)
-    if told is True:
+    is_independent = getattr(reward, "answers_without_reference", None)
+    if is_independent is True:
         return
     name = type(reward).__name__
-    reason = f"{name} spells an answer like the reference where it equals it" if told is False else f"{name} tells none"
+    reason = f"{name} spells a right answer like the reference"
+    if is_independent is None:
+        reason = f"{name} returns no answers"
     yield (
-        f"sampler: {run.name('sampler')} goes by the answers that a reward finds without the reference, and "
-        f"{reason}; use reward=exact_match, reward=numeric, reward=reasoning_gym, reward=math with "
-        "reward.reward.own_spelling=true, or a function that returns a Verdict with an answer and has the attribute "
-        "answers_without_reference = True"
+        f"sampler: {run.name('sampler')} compares the answers that a reward finds without the reference, but {reason}. "
+        "Use reward=exact_match, reward=numeric, reward=reasoning_gym, or reward=math with "
+        "reward.reward.own_spelling=true. A function of your own has to return a Verdict with an answer and needs the "
+        "attribute answers_without_reference = True"
     )
 
 
@@ -173,14 +175,14 @@ def _advantage_errors(run: MethodView, key: str) -> Iterator[str]:
     for part in ADVANTAGES if run.has(key, Trait.RANKS_BY_ADVANTAGE) else ():
         if run.has(part, Trait.COMPARES_KEPT):
             yield (
-                f"{key}: {run.name(key)} takes advantages over the whole pool, and {part} = {run.name(part)} compares "
-                "with what was kept of it; use advantage=official, with advantage.normalize_std=true for GRPO's"
+                f"{key}: {run.name(key)} takes advantages over the whole pool, but {part} = {run.name(part)} compares "
+                "with the kept responses only. Use advantage=official, with advantage.normalize_std=true for GRPO's"
             )
     for part in ADVANTAGES if run.has(key, Trait.MAY_DROP_A_CLASS) else ():
         if run.has(part, Trait.NEEDS_BOTH_CLASSES):  # nothing would make up for the pull that is gone
             yield (
-                f"{key}: {run.name(key)} may drop all positives or all negatives of a pool that has both, and "
-                f"{part} = {run.name(part)} follows its objective only where both are kept; use advantage=official, or "
+                f"{key}: {run.name(key)} may drop all positives or all negatives of a pool that has both, but "
+                f"{part} = {run.name(part)} follows its objective only if both are kept. Use advantage=official or "
                 "selection=balanced"
             )
 
@@ -191,8 +193,8 @@ def _pruning_errors(run: MethodView, key: str, way_out: str) -> Iterator[str]:
     for name in ("kl_coef", "entropy_coef") if prunes else ():
         if value := run.number(f"loss.{name}"):
             yield (
-                f"{key}: {run.name(key)} leaves out responses by chance and makes up for it in their advantages; "
-                f"loss.{name} = {value} would act on what is left alone; use loss.{name}=0, or {way_out}"
+                f"{key}: {run.name(key)} leaves out responses by chance and makes up for it in the advantages, but "
+                f"loss.{name} = {value} would see only what is left. Use loss.{name}=0 or {way_out}"
             )
 
 
@@ -203,41 +205,41 @@ def _thinning_errors(run: MethodView, key: str) -> Iterator[str]:
     own = f"{key}: {run.name(key)}"
     if not run.is_a("advantage", HistoryBaselineAdvantage):
         yield (
-            f"{own} thins out prompts whose rewards are all equal by their advantage against history, and with "
-            f"{run.name('advantage')} those do not train, or not by that; use advantage=history_baseline, or "
+            f"{own} thins out prompts whose rewards are all equal, by their advantage against history. With "
+            f"{run.name('advantage')} they do not train, or not by that advantage. Use advantage=history_baseline or "
             "selection=all"
         )
     if getattr(run.kind("loss"), "needs_groups_without_signal", None) is True:
         yield (
-            f"{own} weighs what it keeps by its advantage, and loss = {run.name('loss')} trains on prompts whose "
-            "rewards are all equal by other terms; use selection=all with this loss"
+            f"{own} weighs what it keeps by its advantage, but loss = {run.name('loss')} also trains on prompts whose "
+            "rewards are all equal, by other terms. Use selection=all with this loss"
         )
     from ada_lightning.training.losses import ResponseMeanReduction, TokenMeanReduction  # loads torch
 
     if run.is_a("loss.reduction", ResponseMeanReduction, TokenMeanReduction):
         yield (
-            f"{own} leaves out responses by chance and makes up for it in others' advantages; loss.reduction = "
-            f"{run.name('loss.reduction')} would divide by what is left; use loss/reduction=constant or "
-            "loss/reduction=prompt_mean"
+            f"{own} leaves out responses by chance and makes up for it in other advantages, but "
+            f"loss.reduction = {run.name('loss.reduction')} would divide by what is left. Use "
+            "loss/reduction=constant or loss/reduction=prompt_mean"
         )
     if not run.is_a("refill", NoRefill):
         yield (
-            f"{own} thins out prompts whose rewards are all equal, and {run.name('refill')} replaces every one of "
-            "them; use refill=none, or selection=all"
+            f"{own} thins out prompts whose rewards are all equal, but {run.name('refill')} replaces all of them. Use "
+            "refill=none or selection=all"
         )
 
 
 def _size_errors(run: MethodView) -> Iterator[str]:
-    """Of a group size that nobody would keep to."""
+    """Refuse a group size that has no effect."""
     sampler = run.part("sampler")
     if not (isinstance(sampler, PLANS) and run.has("selection", Trait.KEEPS_WHAT_THERE_IS)):
         return
     most = sampler.most_per_prompt
     if sampler.group_size < most:
         yield (
-            f"sampler.group_size = {sampler.group_size} has no effect: {run.name('selection')} keeps what there is, "
-            f"up to {most} responses of a prompt; use a selection that chooses (selection=balanced, quantile or "
-            "stratified), draw fewer, or leave it out"
+            f"sampler.group_size = {sampler.group_size} has no effect: {run.name('selection')} keeps all responses, "
+            f"up to {most} of a prompt. Leave it out, draw fewer responses, or use a selection that chooses "
+            "(selection=balanced, quantile or stratified)"
         )
 
 
@@ -257,4 +259,4 @@ METHOD_RULES: tuple[Callable[[MethodView], Iterator[str]], ...] = (
     refill_errors,
     selection_errors,
 )
-"""Asked of a run that trains here, among its other rules, and of a loop of one's own, which has only these."""
+"""Checked for every run, among other rules; a loop of your own has only these."""

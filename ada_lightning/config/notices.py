@@ -1,4 +1,4 @@
-"""What of a configuration works, but hardly as it was meant: warnings at the start of a run."""
+"""Warnings at the start of a run: settings that work, but probably not as they were meant."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SHORT_RESPONSE_TOKENS = 32
 
 
 def warn_of_settings(run: ConfigView) -> None:
-    """Warn of everything here once, whatever the number of processes; the caller of the check is named as its place."""
+    """Warn of everything once, from one process only; the warning names the caller of the check."""
     chosen = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
     for notice in settings_notices(run, chosen) if is_first_process() else ():
         warnings.warn(notice, UserWarning, stacklevel=3)
 
 
 def settings_notices(run: ConfigView, chosen: Iterable[str] = ()) -> Iterator[str]:
-    """Yield one message for each; a length that stands on the command line, among ``chosen``, is meant."""
+    """Yield one message for each problem; a length given on the command line (``chosen``) is intended."""
     yield from _engine_notices(run)
     if not any(override.startswith(f"{_LENGTH}=") for override in chosen):
         yield from _length_notices(run)
@@ -46,9 +46,9 @@ def _engine_notices(run: ConfigView) -> Iterator[str]:
     gib, is_eager = run.number("rollout.engine.kv_cache_gib"), run.value("rollout.engine.enforce_eager")
     if run.is_gpu and is_eager and gib is not None and gib <= CPU_KV_CACHE_GIB:
         yield (
-            f"the trainer is on a GPU, and the engine has the settings of a CPU (rollout.engine.kv_cache_gib = {gib}, "
-            "enforce_eager = true): rollouts would be slow; use rollout=vllm_gpu, with several training processes "
-            "rollout=ray_gpu, which has an engine on each GPU"
+            f"the trainer is on a GPU, but the engine has the settings of a CPU (rollout.engine.kv_cache_gib = {gib}, "
+            "enforce_eager = true), so rollouts would be slow. Use rollout=vllm_gpu. With several training processes "
+            "use rollout=ray_gpu, which has an engine on each GPU"
         )
 
 
@@ -59,9 +59,9 @@ def _length_notices(run: ConfigView) -> Iterator[str]:
     what = "a data set" if run.is_a("data.source", DatasetSource) else what
     if what and response is not None and response <= SHORT_RESPONSE_TOKENS:
         yield (
-            f"{_LENGTH} = {response} cuts every response of {what} at {response} tokens, where "
-            f"hardly any answer can stand; for responses of up to 512 tokens: {_LENGTH}=512 "
-            f"rollout.max_model_tokens={512 + int(prompt or 256)}; if it is meant: {_LENGTH}={response:g}"
+            f"{_LENGTH} = {response} cuts every response of {what} at {response} tokens, "
+            f"which is too short for most answers. For responses of up to 512 tokens: {_LENGTH}=512 "
+            f"rollout.max_model_tokens={512 + int(prompt or 256)}. If you want short responses: {_LENGTH}={response:g}"
         )
 
 
@@ -84,6 +84,6 @@ def _memory_notices(run: ConfigView) -> Iterator[str]:
         known = run.number(f"estimator.{name}")
         if known is not None and known < 2 * prompts:
             yield (
-                f"estimator.{name} = {known:g} counts prompts sampled, and a step samples {prompts:g} of them: hardly "
-                f"anything is left of the steps before; set estimator.{name} to several times data.prompts_per_step"
+                f"estimator.{name} = {known:g} counts sampled prompts, and a step samples {prompts:g}: earlier steps "
+                f"are nearly forgotten. Set estimator.{name} to several times data.prompts_per_step"
             )

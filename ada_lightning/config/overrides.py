@@ -1,4 +1,4 @@
-"""Checks of the command line, so that a typing error gets an answer better than Hydra's "Could not override"."""
+"""Checks the command line, so that a typing error gets a better answer than Hydra's "Could not override"."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _sweep_error(override: Override) -> str:
     """Say what several values mean without ``-m``."""
     line = override.input_line or ""
     key, _, values = line.partition("=")
-    return f"{line}: several values are a sweep, one run for each; add -m, or for one list write {key}=[{values}]"
+    return f"{line}: several values start a sweep of runs: add -m. If you mean one list: {key}=[{values}]"
 
 
 def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], program: str) -> list[str]:
@@ -236,7 +236,7 @@ def _options(loader: ConfigLoader, group: str) -> list[str]:
 
 
 def _offered(loader: ConfigLoader, group: str) -> list[str]:
-    """Options of a group, but for files such as ``_service``, which others build on."""
+    """Options of a group, without files such as ``_service``, which others build on."""
     return [name for name in loader.get_group_options(group, ObjectType.CONFIG) if not name.startswith("_")]
 
 
@@ -263,7 +263,7 @@ def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str
             hint = f"did you mean {_either(near)}? " if near else ""
             errors.append(f"unknown option {group}={value}; {hint}options: {', '.join(options)}")
     if override.value() == []:
-        errors.append(f"{line}: an empty list names no option; options: {', '.join(options)}")
+        errors.append(f"{line}: an empty list chooses no option; options: {', '.join(options)}")
     return errors or _place_errors(override, chosen, options)
 
 
@@ -355,9 +355,11 @@ def _mapping_error(loader: ConfigLoader, override: Override, node: Mapping[str, 
     value, key = override.value(), override.key_or_group
     if isinstance(value, list):
         names = ", ".join(str(name) for name in node if name != "_target_")
-        return f"{override.input_line}: {key} is no list but keys with values ({names}); to add one: +{key}.<name>={{}}"
+        return (
+            f"{override.input_line}: {key} is not a list but keys with values ({names}); to add one: +{key}.<name>={{}}"
+        )
     if value == {} and node:
-        return f"{override.input_line}: an empty mapping is laid over {key} and changes nothing of it"
+        return f"{override.input_line}: an empty mapping changes nothing in {key}"
     if "_target_" in node and isinstance(value, str | int | float) and "${" not in str(value):
         return _word_error(loader, key, str(value))
     new = [name for name in value if name not in node] if isinstance(value, dict) and not override.is_add() else []
@@ -377,7 +379,7 @@ def _word_error(loader: ConfigLoader, key: str, word: str) -> str | None:
     choices = {group: options for group, options in named.items() if options}
     way_out = next((f"write {group}={word}" for group, options in choices.items() if word in options), "")
     listed = "; or ".join(f"{group}=<option>, of {', '.join(options)}" for group, options in choices.items())
-    return f"{key}={word}: {key} is a part with settings, and no word; {way_out or f'choose one by {listed}'}"
+    return f"{key}={word}: {key} is a part with settings, not a single value; {way_out or f'choose one by {listed}'}"
 
 
 def _walk(config: Mapping[str, Any], names: Sequence[str]) -> tuple[int, Any]:

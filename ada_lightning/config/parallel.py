@@ -25,7 +25,7 @@ def accelerator_errors(run: ConfigView) -> Iterator[str]:
     accelerator = run.value("trainer.accelerator")
     names = sorted({"auto", "gpu", *AcceleratorRegistry.available_accelerators()})
     if isinstance(accelerator, str) and accelerator not in names:
-        yield f"trainer.accelerator = {accelerator} is no kind of device; use one of {', '.join(names)}"
+        yield f"trainer.accelerator = {accelerator} is not a kind of device; use one of {', '.join(names)}"
 
 
 def parallel_errors(run: ConfigView, launched: Launch | None = None) -> Iterator[str]:
@@ -37,7 +37,7 @@ def parallel_errors(run: ConfigView, launched: Launch | None = None) -> Iterator
     wrong = {key: value for key, value in counts.items() if not isinstance(value, int) or value < 1}
     for key, value in wrong.items():
         if value is not None:
-            yield f"{key} = {value} is no number of at least 1; use {key}=1, or trainer=auto for what this machine has"
+            yield f"{key} = {value} must be a number of at least 1; use {key}=1, or trainer=auto for this machine"
     if wrong:
         return
     num_processes = counts["trainer.devices"] * counts["trainer.num_nodes"]
@@ -60,14 +60,14 @@ def check_sweep(cfg: DictConfig) -> None:
     if run.value("trainer.devices") != 1 or run.value("trainer.num_nodes") != 1:
         raise ValueError(
             "a sweep (-m) runs its jobs one after the other in this process, and each of these would take several; "
-            "start every run by itself, with a run_name of its own, or use trainer.devices=1 trainer.num_nodes=1"
+            "start every run by itself, with its own run_name, or use trainer.devices=1 trainer.num_nodes=1"
         )
 
 
 def _launch_errors(num_processes: int, started: Launch) -> Iterator[str]:
     if started.launcher and started.num_processes != num_processes:
         yield (
-            f"{started.launcher} started {started.num_processes} processes, and trainer.devices x trainer.num_nodes = "
+            f"{started.launcher} started {started.num_processes} processes, but trainer.devices x trainer.num_nodes = "
             f"{num_processes}; use trainer=fsdp or trainer=ddp, which take the launcher's numbers, or start "
             f"{num_processes}"
         )

@@ -61,11 +61,11 @@ class Preset:
             **{name: instantiate(cfg[name]) for name in ("advantage", *UPDATE)},
             "token_masks": list(make_parts(cfg.token_masks).values()),
         }
-        """For :class:`~ada_lightning.training.policy.PolicyModule`, beside the folder of the model."""
+        """For :class:`~ada_lightning.training.policy.PolicyModule`, without the folder of the model."""
         self.rollout = _arguments(cfg.rollout)
         """For :class:`~ada_lightning.rollout.service.RolloutService`."""
         self.data = {**_arguments(cfg.data), "curriculum": instantiate(cfg.curriculum)}
-        """For :class:`~ada_lightning.data.datamodule.RolloutDataModule`, beside the source of prompts."""
+        """For :class:`~ada_lightning.data.datamodule.RolloutDataModule`, without the source of prompts."""
 
 
 def _checked(lines: list[str]) -> DictConfig:
@@ -92,7 +92,7 @@ def _unread(line: str) -> str:
     top, _, below = key.replace("/", ".").partition(".")
     is_source = top == "data" and (not below or below.partition(".")[0] == "source")
     if top in OF_A_RUN:
-        return f"{line} has no effect here: a preset has no run of its own; leave it out"
+        return f"{line} has no effect here: a preset is not a run; leave it out"
     if top in YOURS or is_source:
         return (
             f"{line} has no effect here: the model, the source of prompts, the reward, the trainer, its callbacks and "

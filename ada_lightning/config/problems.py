@@ -1,4 +1,4 @@
-"""What can be found wrong with one node of a configuration; the checks of every program are made of these."""
+"""Finds problems of one node of a configuration; the checks of all programs use this."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ConfigError(ValueError):
 def missing_values(view: MethodView) -> dict[str, str]:
     """Messages about values that nobody gave, by dotted key."""
     missing = sorted(key for key, value in _leaves(view.plain, "") if value == "???")
-    return {key: f"{key} has no value and needs one; give it on the command line: {key}=<value>" for key in missing}
+    return {key: f"{key} needs a value; give it on the command line: {key}=<value>" for key in missing}
 
 
 def interpolation_errors(view: MethodView) -> list[str]:

@@ -1,4 +1,4 @@
-"""Values that no part can mean: of another kind than its constructor's annotation says, infinite, or no number.
+"""Finds values of the wrong type by the annotations of constructors, and values that are infinite or not a number.
 
 OmegaConf leaves words such as ``no`` as texts. Annotations are read as text, so that nothing which they name has to be
 imported, and a message says what to write: both are why no validation library does this.
@@ -48,7 +48,7 @@ MAX_SEED = 2**32 - 1
 
 
 def value_errors(view: MethodView) -> dict[str, str]:
-    """Look at every value, and compare those beside a ``_target_`` with the annotation of their parameter.
+    """Look at every value, and compare arguments of a ``_target_`` with the annotations of its parameters.
 
     Only annotations made of ``bool``, ``int``, ``float``, ``None``, literals, lists and mappings are judged; a union
     takes what one of its members takes.

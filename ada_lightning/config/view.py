@@ -1,4 +1,4 @@
-"""A composed configuration whose light parts are made once; what cannot be made is a message, no exception."""
+"""A composed configuration whose light parts are made once; a part that cannot be made gives a message."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ConfigView(MethodView):
         except OmegaConfBaseException as error:
             reason = str(error).splitlines()[0]
             if isinstance(error, InterpolationKeyError):
-                reason = f"its value is that of a key which the chosen parts do not have ({reason})"
+                reason = f"it takes its value from a key that the chosen parts do not have ({reason})"
             raise UnresolvedError(reason) from error
 
     @property

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 class StepBudget:
     """Grants blocks in the order (round, position of the prompt in the step) until the budget is spent.
 
-    Which prompts get the last blocks depends on this order only, never on who finished first: a block is granted early
-    where it fits even if every prompt before it takes all it could, refused where it does not fit although all before
-    it are settled, and otherwise waits. So prompts wait for each other near the end of the budget, and not before.
+    Which prompts get the last blocks depends only on this order, never on who finished first. A block is granted early
+    if it fits even when every prompt before it takes all it could. It is refused if it does not fit although all before
+    it are settled. Otherwise it waits. So prompts wait for each other near the end of the budget, and not before.
 
     An answer takes time with the logarithm of the number of prompts, and with the number of rounds.
 

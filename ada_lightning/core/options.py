@@ -127,7 +127,7 @@ def option(
         choices: settings that are chosen by a word, from the group ``<group>/<setting>``.
         hidden: settings that have a default and are no part of the option.
         below: key within the group at which the part stands, as a reward stands in its pool.
-        beside: settings that stand beside that key.
+        beside: settings that stand next to that key.
         package: where its values go, if not below the name of its group; ``_global_`` is the top.
         defaults: further entries of Hydra's defaults list.
         **values: settings whose value is not the constructor's default, above all references to other settings:
@@ -190,7 +190,7 @@ def option_of(kind: Any, group: str) -> Option:
     """
     if not isinstance(kind, type):
         raise LookupError(
-            f"{group}={kind!r} is no {group}: give a class, use(class, setting=value) or an option's word"
+            f"{group}={kind!r} is not a {group}: give a class, use(class, setting=value) or the name of an option"
         )
     every = [option for options in OPTIONS.values() for option in options.values() if option.kind is kind]
     if found := [option for option in every if option.group == group]:
@@ -231,7 +231,7 @@ def locate(target: str) -> Any:
     """Return what a ``_target_`` names.
 
     Raises:
-        ImportError, AttributeError: there is nothing of that name.
+        ImportError, AttributeError: the name does not exist.
     """
     parts = target.split(".")
     for length in range(len(parts) - 1, 0, -1):
@@ -272,8 +272,8 @@ def plain(value: Any, what: str = "the setting") -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ValueError(
-        f"{what} is of type {type(value).__name__}, which no file can hold: give a number, a text, a list, a mapping, "
-        "or a part by use(class, setting=value)"
+        f"{what} is of type {type(value).__name__}, which a file cannot hold: give a number, a text, a list, a "
+        "mapping, or a part by use(class, setting=value)"
     )
 
 

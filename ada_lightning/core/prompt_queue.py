@@ -24,9 +24,9 @@ class QueuePosition:
 
     step: int
     next_stretch: int
-    """Which stretch of the curriculum is asked for next. Where every step took its own, that is ``step``."""
+    """Which part of the curriculum is asked for next. Where every step took its own, that is ``step``."""
     waiting: tuple[Prompt, ...] = ()
-    """Prompts that come before it: left over from the last stretch, or put off."""
+    """Prompts that come before it: left over from the last part, or put off."""
 
     @property
     def is_plain(self) -> bool:
@@ -56,15 +56,15 @@ class QueuePosition:
 
 @dataclass(slots=True)
 class PromptQueue:
-    """Hands out the stretches of a curriculum, prompt by prompt and as many as a step wants.
+    """Hands out the parts of a curriculum, prompt by prompt and as many as a step wants.
 
-    A step that takes its P prompts takes one stretch. One that takes more goes on with the next stretches; what it
+    A step that takes its P prompts takes one part. One that takes more goes on with the next parts; what it
     leaves of the last one comes first in the next step, so no prompt is lost and an epoch stays an epoch. Beyond the
     first P no prompt comes twice in a step: one that would is put off to the next step.
     """
 
     stretch: Callable[[int], Sequence[Prompt]]
-    """The curriculum's prompts by number of the stretch."""
+    """The curriculum's prompts by number of the part."""
     num_plain: int
     """P: so many prompts of a step are what the curriculum says, repeats included."""
     num_distinct: int

@@ -22,15 +22,15 @@ class Continuous:
     prompt stops first. Every response has its own seed, so a rollout that draws ahead ends with the very same pools as
     one that does not.
 
-    Slots go to the prompts with the longest expected remaining need first: the step cannot end before the longest chain
-    of blocks has, so that chain must never wait (the rule of longest processing time; Graham 1969, "Bounds on
+    Slots go first to the prompts with the longest expected remaining need. The step cannot end before the longest chain
+    of blocks has ended, so that chain must never wait (the rule of longest processing time; Graham 1969, "Bounds on
     multiprocessing timing anomalies").
 
     Args:
         fill_to: draw ahead while fewer requests than this are in flight; 0 never does, None while any slot stays empty.
-        min_chance: only blocks that are wanted with at least this probability while the engine is empty, rising to 1
-            where it is full: a nearly empty engine decodes one more sequence for almost nothing, a full one for its
-            share of the step. By the prompt's belief and what is graded.
+        min_chance: draw ahead only blocks that are wanted with at least this probability while the engine is empty; it
+            rises to 1 where the engine is full. A nearly empty engine decodes one more sequence for almost nothing, a
+            full one for its share of the step. The probability follows from the prompt's belief and what is graded.
         max_waste_ratio: tokens dropped in a step stay below this share of those committed, by what is expected.
 
     Raises:

@@ -8,8 +8,8 @@ Whoever drives it (``rollout/driver.py``, with an engine) generates and grades, 
         for request in step.dropped(): ...                   # no longer wanted: abort it
     groups = step.finish()
 
-What a sampler sees is always the complete prefix of a prompt's launch order, so the groups are a function of seeds and
-of what was told, whatever the order and whatever the schedule: the distribution is that of the round-based algorithm.
+A sampler always sees the complete prefix of a prompt's launch order. So the groups are a function of the seeds and of
+the outcomes, whatever the order and the schedule. Their distribution is that of the round-based algorithm.
 Several steps may be open at once.
 """
 
@@ -75,7 +75,7 @@ class Step:
     ) -> None:
         if top_up is not None and sampler.budget_per_step:
             raise ValueError(
-                f"sampler.budget_per_step = {sampler.budget_per_step} divides a step among its prompts, and refill "
+                f"sampler.budget_per_step = {sampler.budget_per_step} divides a step among its prompts, but refill "
                 "lets further ones join; use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
             )
         self.stage, self.step, self.policy_version = stage, step, policy_version
@@ -184,7 +184,9 @@ class Step:
             RuntimeError: pools are open.
         """
         if not self.is_complete:
-            raise RuntimeError(f"step {self.step} has {self._num_unfinished} open pools; tell it all that it asked for")
+            raise RuntimeError(
+                f"step {self.step} has {self._num_unfinished} open pools; call tell() for everything that it asked for"
+            )
         pools = [run.pool for run in self._runs.values()]
         trained: Sequence[ResponsePool] = pools
         surplus: set[int] = set()

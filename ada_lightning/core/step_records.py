@@ -1,4 +1,4 @@
-"""What a step is told once, what it notes of each prompt, and what a rollout and an evaluation hand on."""
+"""Settings of a step, its record of each prompt, and the results of a rollout and an evaluation."""
 
 from __future__ import annotations
 

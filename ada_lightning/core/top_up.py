@@ -1,4 +1,4 @@
-"""How a step is filled up: what a refill is told, and which of its groups train in the end."""
+"""Fills up a step with further prompts, and decides which of its groups train."""
 
 from __future__ import annotations
 

@@ -43,14 +43,14 @@ def read_answer(columns: Mapping[str, Any], name: str, changes: set[str], *, nee
     root = columns.get(name.partition(".")[0]) if name not in columns else None
     is_stored = isinstance(value, StoredJson) or isinstance(root, StoredJson)
     if isinstance(root, str) and not is_stored:
-        changes.add(f"column {name.partition('.')[0]!r} is JSON text, read as what it says")
+        changes.add(f"column {name.partition('.')[0]!r} holds JSON text, which is parsed")
     if isinstance(value, StoredJson):
         value = _unstored(value, changes, needs_answer=needs_answer)
     if _is_completion(value):
         return _last_turn(value)
     value = _plain(value)
     if needs_answer and isinstance(value, list) and len(value) == 1 and not isinstance(value[0], (list, dict)):
-        changes.add("answers in lists of one are taken out of them")
+        changes.add("answers in lists of one element are taken out of the list")
         value = value[0]
     if isinstance(value, float):
         return _number(value, is_stored=is_stored)
@@ -99,7 +99,7 @@ def _number(value: float, *, is_stored: bool) -> int | float:
         raise UnusableAnswerError(f"must be text or a number; found {'NaN' if value != value else value}")
     if value.is_integer() and abs(value) >= _EXACT:
         raise UnusableAnswerError(
-            f"holds {value!r}, a float where not every whole number is one, so that digits may be lost; store large "
+            f"holds {value!r}, a float that is too large to be exact, so digits may be lost; store large "
             "numbers as text"
         )
     if is_stored and len(repr(value).partition(".")[2]) >= _STORED_DIGITS:

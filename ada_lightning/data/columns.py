@@ -1,4 +1,4 @@
-"""Values inside rows: dotted names, JSON kept as text, and what of them can travel to reward workers."""
+"""Values inside rows: dotted names, JSON kept as text, and which values can be sent to reward workers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def lookup(columns: Mapping[str, Any], name: str) -> Any:
             has the dots comes first. An object or list may be stored as JSON text.
 
     Raises:
-        KeyError: there is nothing of that name; its argument says what there is instead.
+        KeyError: the name does not exist; the argument of the error lists what exists.
 
     Example:
         >>> lookup({"reward_model": {"ground_truth": "4"}, "final": ["5"]}, "reward_model.ground_truth")

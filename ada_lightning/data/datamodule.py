@@ -275,7 +275,7 @@ class RolloutDataModule(EncodedPrompts):
             if num_new := sum(num_others):
                 warnings.warn(
                     f"{num_new} responses of step {step} differ from those that were drawn before the run was stopped; "
-                    "their ratios begin at the policy of now. reproducible=true repeats responses bit by bit",
+                    "their ratios start at the present policy. reproducible=true repeats responses bit by bit",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -285,8 +285,8 @@ class RolloutDataModule(EncodedPrompts):
     def state_dict(self) -> dict[str, Any]:
         """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.
 
-        A step that is under way keeps its prompts, whatever a resume with other settings would choose; so does one
-        that does not begin where its number alone says, because a step before it took more or fewer prompts than
+        A step under way keeps its prompts, whatever a resume with other settings would choose. So does a step that does
+        not begin where its number alone says, because an earlier step took more or fewer prompts than
         ``prompts_per_step``. Where an older policy samples, a rollout between two of its updates keeps its old
         log-probabilities: the policy that gave them is gone.
         """
@@ -334,7 +334,7 @@ class RolloutDataModule(EncodedPrompts):
                 )
         began = state_dict.get("prompts")
         if self.train_prompts and began and (said := self._prompts_now.difference(began)):
-            warnings.warn(f"this run goes on with other prompts than it began with: {said}", stacklevel=2)
+            warnings.warn(f"this run continues with different prompts than it began with: {said}", stacklevel=2)
         self.num_updates_done = int(state_dict["num_updates_done"])
         if self.num_updates_done > self.num_steps * self.updates_per_rollout:  # equal: only the end of the run is owed
             raise ValueError(

@@ -148,7 +148,7 @@ class DatasetSource:
         train = self._split[0]
         if not train:
             raise ValueError(
-                f"no training prompt is left of the {self._reports[0].num_kept} in {self.reader.origin} after holding "
+                f"no training prompt of the {self._reports[0].num_kept} in {self.reader.origin} is left after holding "
                 f"out {self.num_heldout if self.num_heldout is not None else 'all'}; lower data.source.num_heldout or "
                 "bring more data"
             )

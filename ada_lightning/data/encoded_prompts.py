@@ -87,7 +87,7 @@ def _read(file: Path) -> list[str]:
         raise ValueError(f"data.only: {file} has no column prompt_id; {way_out}")
     prompt_ids = [value for value in table["prompt_id"].to_pylist() if isinstance(value, str)]
     if not prompt_ids:
-        raise ValueError(f"data.only: {file} holds no prompt; widen the band it was selected with")
+        raise ValueError(f"data.only: {file} has no prompt; widen the band that selected it")
     return prompt_ids
 
 
@@ -124,9 +124,11 @@ class Fingerprint:
                 "put in another order"
             )
         if self.heldout != earlier["heldout"]:
-            found.append("other held-out prompts, so that evaluations before and after do not compare")
+            found.append("different held-out prompts, so evaluations before and after cannot be compared")
         if not found and self.tokens != earlier["tokens"]:
-            found.append("the same texts become other tokens, as with another template, or one that prints the date")
+            found.append(
+                "the same texts become different tokens, because of another template or one that prints the date"
+            )
         return "; ".join(found)
 
 

@@ -57,7 +57,7 @@ class ChatFormat:
         self.arguments: dict[str, Any] = as_json_like(arguments or {})
         for name in self.arguments:
             if name in NOT_FOR_TEMPLATES:
-                raise ValueError(f"data.format.arguments.{name} is not yours to set: it is no variable of a template")
+                raise ValueError(f"data.format.arguments.{name} cannot be set: it is not a variable of a template")
         self.template_file = template_file
         self._template: str | None = None
         if template_file is not None:

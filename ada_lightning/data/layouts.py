@@ -69,7 +69,7 @@ def detect_layout(columns: Mapping[str, Any]) -> Layout | None:
     """Recognise a layout by the columns of a row.
 
     - verl: ``prompt`` (messages), ``reward_model.ground_truth``, ``data_source``, ``extra_info``
-    - TRL: ``prompt`` (text or messages) beside columns for rewards; ``prompt`` and ``completion``; ``messages``, whose
+    - TRL: ``prompt`` (text or messages) with columns for rewards; ``prompt`` and ``completion``; ``messages``, whose
       last turn is the answer
     - otherwise a column ``prompt``, ``problem`` or ``question``
 

@@ -14,8 +14,8 @@ _OF_PYTHON = re.compile(r"\s*\[\s*\{\s*'(?:role|content)'\s*:")
 def read_turns(value: Any, changes: set[str] | None = None) -> list[dict[str, str]]:
     """Return the turns of a prompt: those of a list of messages, or one of the user for a text.
 
-    Messages may be stored as JSON text. Keys of a message beside ``role`` and ``content`` are dropped. Content in parts
-    is joined where all parts are text.
+    Messages may be stored as JSON text. Keys of a message other than ``role`` and ``content`` are dropped. Content in
+    parts is joined if all parts are text.
 
     Args:
         value: of the column.
@@ -63,7 +63,7 @@ def _messages_in(text: str) -> Any:
     if found and all(map(_is_message, found if isinstance(found, list) else [found])):
         return found
     if _OF_PYTHON.match(text):
-        raise ValueError("holds messages as Python prints them, which is no JSON; write them with json.dumps")
+        raise ValueError("holds messages as Python prints them, which is not JSON; write them with json.dumps")
     return None
 
 
@@ -75,7 +75,7 @@ def _content(message: Mapping[str, Any], changes: set[str]) -> str:
     if message.get("tool_calls"):
         raise ValueError("has a message that calls tools, which are not supported")
     if len(message) > 2 and (others := [str(key) for key in message.keys() - {"role", "content"} if message[key]]):
-        changes.add(f"keys of messages beside role and content are left out: {', '.join(sorted(others))}")
+        changes.add(f"keys of messages other than role and content are left out: {', '.join(sorted(others))}")
     content = message["content"]
     if isinstance(content, str):
         if (parts := _parts_in(content)) is None:

@@ -18,15 +18,15 @@ _KEYS = {"source", "weight"}
 
 
 class MixtureSource:
-    """Mixes sources by weight. Every prompt's ``task`` is the name of its source.
+    """Combines sources by weight. Every prompt's ``task`` is the name of its source.
 
     **What a weight is.** An epoch is the shortest list in which every training prompt occurs at least once and each
-    source has its share: with ``n_i`` prompts and share ``w_i`` (its weight over the sum of weights), it has
-    ``E = ceil(max n_i / w_i)`` entries, ``round(E w_i)`` of them (by largest remainder) from source i. So the source
-    that is largest for its weight is seen once in an epoch, and the prompts of the others several times: all ``k``
-    times, some, drawn by the seed, once more. The data module shuffles an epoch and cuts it into steps: shares are
-    exact in an epoch and hold on average in a step. They count prompts that are usable: what is too long or has no
-    usable answer is left out before.
+    source has its share. With ``n_i`` prompts and share ``w_i`` (its weight over the sum of weights), it has ``E =
+    ceil(max n_i / w_i)`` entries, ``round(E w_i)`` of them (by largest remainder) from source i. So the source that is
+    largest for its weight is seen once in an epoch. The prompts of the others are seen several times: all ``k`` times,
+    and some, drawn by the seed, once more. The data module shuffles an epoch and cuts it into steps: shares are exact
+    in an epoch and hold on average in a step. They count usable prompts: prompts that are too long or have no usable
+    answer are left out before.
 
     A weight of 0 makes a source one of held-out prompts only. A prompt that two sources have, with the same text or the
     same id, belongs to the first; a training prompt that another source holds out is left out of training. Both are
@@ -57,7 +57,7 @@ class MixtureSource:
                 raise ValueError(f"data.source.sources.{name}.weight must be a number of at least 0; got {weight!r}")
             if isinstance(entry["source"], MixtureSource):
                 raise ValueError(
-                    f"data.source.sources.{name} is a mixture itself, whose weights would count for nothing; name its "
+                    f"data.source.sources.{name} is a mixture itself, and its weights would have no effect; name its "
                     f"sources here, each with its weight times that of {name}"
                 )
             self.sources[str(name)] = entry["source"]
@@ -98,7 +98,7 @@ class MixtureSource:
             by_task[prompt.task].append(prompt)
         if starved := [name for name, found in by_task.items() if not found]:
             raise ValueError(
-                f"no usable training prompt is left of the sources {', '.join(starved)}, which have weights; see the "
+                f"no usable training prompt is left in the sources {', '.join(starved)}, which have weights; see the "
                 "reasons in the report, or take them out of data.source.sources"
             )
         total = sum(self.weights.values())
@@ -117,7 +117,7 @@ class MixtureSource:
         return next(filter(None, found), None)
 
     def check(self) -> None:
-        """Let every source check itself, and mix them. No model is needed for it.
+        """Let every source check itself, and combine them. No model is needed for it.
 
         Raises:
             ValueError: what a source finds, with its name; or no training prompt is left of one.

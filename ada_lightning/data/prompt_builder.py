@@ -83,11 +83,11 @@ def label_of(answer: Any, choices: Mapping[str, str]) -> str:
         return of_index
     if of_text and of_index and of_text != of_index:
         raise ValueError(
-            f"holds the text {said!r}, which is one choice and the place of another, counted from 0; store places as "
-            "integers, or answers as labels"
+            f"holds the text {said!r}, which is both one choice and the index of another, counted from 0; store places "
+            "as integers, or answers as labels"
         )
     if not (found := of_text or of_index):
-        raise ValueError(f"holds {said[:80]!r}, which is none of the choices, nor their labels or places from 0")
+        raise ValueError(f"holds {said[:80]!r}, which is not one of the choices, their labels or their indices from 0")
     return found
 
 
@@ -117,14 +117,14 @@ _MARKUP = re.compile(
 
 @dataclass(slots=True)
 class PromptBuilder:
-    """Puts the parts of a row where a :class:`~ada_lightning.core.records.Prompt` has them.
+    """Puts the parts of a row into a :class:`~ada_lightning.core.records.Prompt`.
 
-    ``reference`` is ``{"answer": ..., "columns": {...}}``: the answer, absent where there is none, and all columns but
-    the prompt for rewards that want more. The id is a hash of the prompt's text and the answer, of neither template nor
-    system prompt. Where the prompt is a list of messages, pattern and template are for its last user turn and
-    ``system_prompt`` replaces its system turn. An assistant's turn at its end is the answer, where no column is; beside
-    an answer it is the beginning of the response, as in TRL, but for a column ``messages``, whose last turn is a whole
-    answer and taken off.
+    ``reference`` is ``{"answer": ..., "columns": {...}}``: the answer, absent if there is none, and all columns except
+    the prompt, for rewards that want more. The id is a hash of the prompt's text and the answer, not of template or
+    system prompt. If the prompt is a list of messages, pattern and template are for its last user turn and
+    ``system_prompt`` replaces its system turn. An assistant's turn at its end is the answer if no column has one. If a
+    column has one, it is the beginning of the response, as in TRL. The last turn of a column ``messages`` is always a
+    whole answer, and is taken off.
     """
 
     layout: Layout
@@ -218,7 +218,7 @@ class PromptBuilder:
         if name is None and last_turn is None:
             if not self.needs_answer:
                 return None
-            raise UnusableRowError(reason, "there is no answer: the last turn is not the assistant's")
+            raise UnusableRowError(reason, "no answer: the last turn is not the assistant's")
         value: Any = last_turn
         if name is not None:
             if not self.needs_answer and not has_column(columns, name):

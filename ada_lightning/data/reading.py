@@ -1,4 +1,4 @@
-"""From what a user calls a data set to rows: files, globs, folders or names on the hub."""
+"""Reads the rows of a data set: files, globs, folders or names on the hub."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ada_lightning.data.text_files import Row
 class RowReader:
     """Reads the rows of one data set.
 
-    A path is local where something of that name exists, where it holds ``*``, ``?`` or ``[``, where it ends as a file
-    of a known kind does, or where it cannot be a name on the hub; else it names a data set of the hub. Files are read
-    one by one in the order given (globs: sorted) and their rows can be named in messages. ``datasets`` says which files
-    of a folder belong to a split, and reads the hub.
+    A path is local if a file or folder of that name exists, if it holds ``*``, ``?`` or ``[``, if it ends like a file
+    of a known kind, or if it cannot be a name on the hub. Otherwise it names a data set of the hub. Files are read one
+    by one in the order given (globs: sorted) and their rows can be named in messages. ``datasets`` says which files of
+    a folder belong to a split, and reads the hub.
 
     Args:
         path: name on the hub, folder, file (``.jsonl``, ``.json``, ``.csv``, ``.tsv``, these also with ``.gz``;

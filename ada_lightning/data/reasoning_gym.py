@@ -21,7 +21,7 @@ _MAX_REPEATS = 2000
 
 
 class ReasoningGymSource:
-    """A mix of reasoning-gym tasks with train and held-out prompts that share no question.
+    """Several reasoning-gym tasks with train and held-out prompts that share no question.
 
     A question that a task repeats (small sums do) is used once. What is held out is chosen by a hash of seed and
     content among all distinct questions: taking the first ones drawn would hold out the frequent, easy questions and
@@ -31,7 +31,7 @@ class ReasoningGymSource:
         tasks: config by task name; besides the task's own keys, ``weight`` is its share of the prompts (default 1).
         num_train: training prompts, all tasks together.
         num_heldout: held-out prompts, all tasks together; 0 for none.
-        seed: of the questions and of the order of tasks in the mix.
+        seed: of the questions and of the order of tasks.
         system_prompt: first turn of every prompt; None for none.
 
     Raises:
@@ -157,13 +157,13 @@ def _entries(task: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _check_task(task: str, config: Mapping[str, Any]) -> None:
     known = reasoning_gym.factory.DATASETS
     if task not in known or task == "composite":
-        raise ValueError(f"unknown reasoning-gym task {task!r}{_nearest(task, known)} (data.source.tasks is the mix)")
+        raise ValueError(f"unknown reasoning-gym task {task!r}{_nearest(task, known)} (data.source.tasks lists them)")
     check_verifier_is_safe(task)
     config_class = reasoning_gym.factory.DATASETS[task][1]
     valid = {field.name for field in dataclasses.fields(config_class)} - set(_SET_BY_US)
     for key in config:
         if key in _SET_BY_US:
-            raise ValueError(f"data.source.tasks.{task}.{key} is not yours to set: it follows from {_SET_BY_US[key]}")
+            raise ValueError(f"data.source.tasks.{task}.{key} cannot be set: it follows from {_SET_BY_US[key]}")
         if key not in valid:
             raise ValueError(
                 f"reasoning-gym task {task!r} has no key {key!r}{_nearest(key, valid)}; "

@@ -1,4 +1,4 @@
-"""What became of the rows of a data set on their way to prompts."""
+"""Counts the rows of a data set that became prompts, and those that were dropped, with the reasons."""
 
 from __future__ import annotations
 
@@ -79,15 +79,20 @@ class ReadingReport:
 
     def lines(self) -> list[str]:
         """Return the report as it is printed."""
-        counts = "".join(f"  {reason} {count}" for reason, count in self.dropped.items())
         layout = f" ({self.layout})" if self.layout else ""
         return [
             f"data: {self.origin}{layout}",
-            f"  read {self.num_read}{counts}  kept {self.num_kept}",
+            f"  {self.num_read} rows read, {self.num_kept} kept{_dropped(self.dropped)}",
             *_kind_lines(self.kinds),
             *(f"    {kind.count} prompts: {what} (first: {kind.example})" for what, kind in self.changes.items()),
             *(f"    {note}" for note in self.notes),
         ]
+
+
+def _dropped(counts: Counter[str]) -> str:
+    """Spell how many were dropped for each reason; empty where none was."""
+    text = ", ".join(f"{reason} {count}" for reason, count in counts.items())
+    return f"; dropped: {text}" if text else ""
 
 
 def _enter(kinds: dict[str, Kind], name: str, example: str) -> None:
@@ -160,8 +165,7 @@ class DataReport:
         for split, name in (("train", "to train on"), ("heldout", "held out")):
             counts = self.kept[split]
             by_task = f" ({', '.join(f'{task} {count}' for task, count in counts.items())})" if len(counts) > 1 else ""
-            dropped = "".join(f"  {reason} {count}" for reason, count in self._counts(split).items())
-            lines.append(f"prompts {name}: {counts.total()}{by_task}{f'  dropped:{dropped}' if dropped else ''}")
+            lines.append(f"prompts {name}: {counts.total()}{by_task}{_dropped(self._counts(split))}")
             lines += _kind_lines(self._kinds(split))
         if self.shown != self.kept["train"]:
             size = self.shown.total()

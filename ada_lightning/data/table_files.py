@@ -96,5 +96,5 @@ def _arrow_batches(path: Path, columns: Collection[str] | None) -> Iterator[Any]
 
 def _present(schema: Any, columns: Collection[str] | None, path: Path) -> list[str]:
     if len(set(schema.names)) < len(schema.names):
-        raise ValueError(f"{path}: every column needs a name of its own; found {', '.join(schema.names)}")
+        raise ValueError(f"{path}: column names must be unique; found {', '.join(schema.names)}")
     return [name for name in schema.names if columns is None or name in columns]

@@ -104,7 +104,7 @@ def read_csv(path: Path) -> Iterator[Row]:
             names = [first or "Unnamed: 0", *others]
             if len(set(names)) < len(names) or "" in names:
                 raise ValueError(
-                    f"{path}, line {reader.line_num}: every column needs a name of its own; found {', '.join(names)}"
+                    f"{path}, line {reader.line_num}: column names must be unique; found {', '.join(names)}"
                 )
             start = reader.line_num + 1
             for fields in reader:
@@ -160,7 +160,7 @@ def _parsed(line: str, where: str) -> Row:
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}: not valid JSON at column {error.colno}: {error.msg}") from error
     except RecursionError as error:
-        raise ValueError(f"{where}: objects and lists stand too deep in each other to be read") from error
+        raise ValueError(f"{where}: objects and lists are nested too deeply") from error
 
 
 def _as_object(value: Any, where: str) -> dict[str, Any]:

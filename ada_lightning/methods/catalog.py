@@ -1,4 +1,4 @@
-"""Every option and every experiment there is: what the classes and recipes of the package say of themselves.
+"""Lists all options and experiments, as the classes and recipes of the package declare them.
 
 Kept in a cache, so that a command line is read without importing torch, and made anew when a module changes.
 """
@@ -105,14 +105,14 @@ def add_own(folder: Path) -> list[str]:
         _import_own(path)
     found = _collected()
     if taken := [name for name, entry in found.items() if shipped.get(name, entry) != entry]:
-        raise ValueError(f"{', '.join(taken)} is a name that ships; give yours another one")
+        raise ValueError(f"{', '.join(taken)} already exists in this package; choose another name")
     _ENTRIES.update(found)
     return [path.stem for path in own]
 
 
 def _import_own(path: Path) -> None:
     if not path.stem.isidentifier():
-        raise ImportError(f"{path.name}: the name of a module has letters, digits and _ alone")
+        raise ImportError(f"{path.name}: the name of a module may only have letters, digits and _")
     try:
         module = import_module(path.stem)
     except Exception as error:
@@ -175,7 +175,7 @@ def _is_marked(path: Path, mark: re.Pattern[str] = MARK) -> bool:
 
 
 def listed(folder: Path, ending: str) -> list[Path]:
-    """Return the files at and below a folder, but no hidden ones: editors put those beside an open file."""
+    """Return the files at and below a folder, without hidden ones: editors put those next to an open file."""
     found = []
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]

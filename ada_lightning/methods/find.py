@@ -1,4 +1,4 @@
-"""Which module has the option or the recipe of a name: read from the sources, so that one method does not load all."""
+"""Finds the module of an option or a recipe by reading the sources, so that one method does not load all."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def recipe_names() -> list[str]:
 
 @cache
 def _sources() -> dict[str, str]:
-    """Text by module. Hidden files are left out: editors put those beside an open file."""
+    """Text by module. Hidden files are left out: editors put those next to an open file."""
     files = [file for file in sorted(METHODS.rglob("[!.]*.py")) if file.is_file()]
     names = (".".join(["ada_lightning", "methods", *file.relative_to(METHODS).with_suffix("").parts]) for file in files)
     return {name: file.read_text("utf-8") for name, file in zip(names, files, strict=True)}

@@ -1,4 +1,4 @@
-"""How long the gradients of a prompt's right answers are: what GVM divides a step by. Loads torch."""
+"""Norms of the gradients of a prompt's right answers, by which GVM divides a step. Loads torch."""
 
 from __future__ import annotations
 

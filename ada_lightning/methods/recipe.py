@@ -179,7 +179,7 @@ def put(node: dict[str, Any], key: str, value: Any) -> None:
     for name in above:
         within = node.setdefault(name, {})
         if not isinstance(within, dict):
-            raise ValueError(f"there is no {key}: {name} is {within!r}, which has no keys")
+            raise ValueError(f"there is no {key}: {name} is {within!r} and has no keys")
         node = within
     if isinstance(value, Mapping) and isinstance(node.get(last), dict) and "_target_" not in value:
         for name, each in value.items():

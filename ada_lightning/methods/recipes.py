@@ -31,17 +31,19 @@ ADA = known(
         name="ada",
         card=Card(
             table="prompts",
-            changes="Thompson sampling by p(1-p), few responses, baseline from history and the other responses",
-            needs="its own history; trains groups without a signal too",
-            cost="4 per prompt",
-            fidelity=(
-                "ours. As `spo`, it takes the baseline from a Beta history of before the step, which needs no group. "
-                "`spo` draws 1 response; `ada` draws 4, and the others are part of the baseline. `spo` forgets by how "
-                "far the policy moved, `ada` a share per visit. `spo` starts from a measurement, `ada` from a prior of "
-                "the run. `spo` draws from all prompts, `ada` by Thompson sampling among candidates, with a share in "
-                "turn. `spo` whitens"
+            changes="picks prompts by p (1 - p), drawn from their history, which also gives the baseline",
+            needs="its own history",
+            cost="4 per prompt; groups without a signal train too",
+            fidelity="ours",
+            departs=(
+                "The update is exact for the mean pass rate of the prompts it chooses, which are not all prompts. The "
+                "nearest relative is `spo`. Both take the baseline from a Beta history of before the step, which needs "
+                "no group. `spo` draws 1 response per prompt. `ada` draws 4, and the others are part of the baseline. "
+                "`spo` forgets by how far the policy has moved, `ada` forgets a fixed share per visit. `spo` starts "
+                "from a measurement of every prompt, `ada` from a prior of the run's own prompts. `spo` draws from all "
+                "prompts by sqrt(v (1 - v)). `ada` chooses among candidates by Thompson sampling, and a share of its "
+                "places goes to all prompts in turn. `spo` whitens advantages, `ada` does not."
             ),
-            departs="exact for the mean pass rate of the prompts it chooses, which are not all prompts",
         ),
         checked=Comparison(
             rule="the baseline is unbiased",
@@ -51,16 +53,12 @@ ADA = known(
             ),
         ),
         text="""
-            Samples prompts whose responses will probably differ, judged by each prompt's history. Thompson sampling of
-            p (1 - p) picks them among the step's candidates. Each prompt gets four responses, and all of them train.
+            Trains on prompts whose responses will probably differ, judged by each prompt's history. Thompson sampling
+            of p (1 - p) picks them among the step's candidates. Each prompt gets four responses, and all of them train.
             The baseline comes from the prompt's history and the other responses. The nearest relative is
-            +experiment=spo (arXiv:2509.13232): both take the baseline from a Beta history of before the step. SPO draws
-            one response per prompt, from all prompts by sqrt(v (1 - v)). It forgets by how far the policy has moved,
-            starts from a measurement of every prompt, and whitens advantages. ada forgets a fixed share per visit and
-            starts from a prior of the run's own prompts. A share of its places goes to all prompts in turn, and it does
-            not whiten. Why: docs/studies/gradient_variance.md. What it gained: docs/studies/cost_benefit.md. There,
-            four updates of a rollout four times as large learned most per second: data.num_minibatches=4
-            data.prompts_per_step=128.
+            +experiment=spo (arXiv:2509.13232). Why: docs/studies/gradient_variance.md. What it gained:
+            docs/studies/cost_benefit.md. There, four updates of a rollout four times as large learned most per second:
+            data.num_minibatches=4 data.prompts_per_step=128.
         """,
         estimator=BetaHistory,
         curriculum="learnability",
@@ -74,14 +72,15 @@ ADA_SIMILAR = known(
         name="ada_similar",
         card=Card(
             table="prompts",
-            changes="largest expected p(1-p); else as `ada`",
+            changes="picks prompts with the largest expected p (1 - p), otherwise as `ada`",
             needs="visits to the prompt and to prompts with similar words",
             cost="4 per prompt",
             fidelity="ours",
             departs=(
-                "as `ada`. Words tell nothing where all prompts read alike. Relatives have a model of their own: GPS "
-                "(arXiv:2602.01970) a latent variable for the policy and a decoder over embeddings; PCL "
-                "(arXiv:2510.01135) a value model that reads the prompt, and it takes those nearest 1/2"
+                "Exact in the same sense as `ada`. Words tell nothing where all prompts read alike. Two relatives have "
+                "a model of their own. GPS (arXiv:2602.01970) has a latent variable for the policy and a decoder over "
+                "embeddings. PCL (arXiv:2510.01135) has a value model that reads the prompt, and it takes the prompts "
+                "nearest to 1/2."
             ),
         ),
         checked=Comparison(
@@ -93,10 +92,10 @@ ADA_SIMILAR = known(
             also=("grpo_chosen",),
         ),
         text="""
-            As ada, but it needs no history of a prompt: it predicts the pass rate from sampled prompts with similar
-            words. So it can tell prompts apart the first time they come. Why and what it gained:
-            docs/studies/cost_benefit.md, the section on prompts that are seen once, with four updates of a larger
-            rollout: data.num_minibatches=4 data.prompts_per_step=128.
+            Works as ada does, but needs no history of a prompt: it predicts the pass rate from sampled prompts with
+            similar words. So it can tell prompts apart the first time they come. Why, and what it gained:
+            docs/studies/cost_benefit.md, the section on prompts that are seen once. There it made four updates of a
+            larger rollout: data.num_minibatches=4 data.prompts_per_step=128.
         """,
         estimator=SimilarPrompts,
         curriculum=ExpectedUsefulness,
@@ -110,11 +109,15 @@ ADA_DIVERSE = known(
         name="ada_diverse",
         card=Card(
             table="prompts",
-            changes="as `ada_similar`, and prompts of a step unlike each other: greedily u + 0.05 x distance",
-            needs="the same",
+            changes="as `ada_similar`, with prompts of a step unlike each other",
+            needs="as `ada_similar`",
             cost="4 per prompt",
-            fidelity="after GPS (arXiv:2602.01970)",
-            departs="the diversity term alone, within the step; its weight and distance are ours",
+            fidelity="after",
+            departs=(
+                "After GPS (arXiv:2602.01970), from which it takes the diversity term alone, within the step. Prompts "
+                "are added one by one, by usefulness plus 0.05 times the distance. That weight and the distance are "
+                "ours."
+            ),
         ),
         checked=Comparison(
             rule="each next prompt is the best one",
@@ -124,9 +127,9 @@ ADA_DIVERSE = known(
             ),
         ),
         text="""
-            ada_similar, with prompts of a step that are unlike each other (after GPS, arXiv:2602.01970). The most
-            useful prompt comes first. Each next prompt has the largest sum of usefulness and distance to those already
-            chosen.
+            Works as ada_similar does, with prompts of a step that are unlike each other (after GPS, arXiv:2602.01970).
+            The most useful prompt comes first. Each next prompt has the largest sum of usefulness and distance to those
+            already chosen.
         """,
         estimator=SimilarPrompts,
         curriculum=DiverseUsefulness,
@@ -140,17 +143,17 @@ GRPO_CHOSEN = known(
         name="grpo_chosen",
         card=Card(
             table="prompts",
-            changes="largest expected p(1-p), on GRPO",
-            needs="the same",
-            cost="4 per prompt, some train",
+            changes="GRPO on the prompts that `ada_similar` would pick",
+            needs="as `ada_similar`",
+            cost="4 per prompt; groups with a signal train",
             fidelity="ours",
-            departs="the same",
+            departs="Words tell nothing where all prompts read alike.",
         ),
         text="""
-            GRPO on the prompts that ada_similar would choose: those whose responses will probably differ, judged by
-            sampled prompts with similar words. Groups with equal rewards do not train, so updates cost less than
-            ada_similar's. What it gained: docs/studies/cost_benefit.md, the section on prompts that are seen once, with
-            four updates of a larger rollout: data.num_minibatches=4 data.prompts_per_step=128.
+            Runs GRPO on the prompts that ada_similar would choose: those whose responses will probably differ, judged
+            by sampled prompts with similar words. Groups with equal rewards do not train, so updates cost less than
+            ada_similar's. What it gained: docs/studies/cost_benefit.md, the section on prompts that are seen once.
+            There it made four updates of a larger rollout: data.num_minibatches=4 data.prompts_per_step=128.
         """,
         estimator=SimilarPrompts,
         curriculum=ExpectedUsefulness,
@@ -176,17 +179,17 @@ ADA_SEQ_POS = known(
         name="ada_seq_pos",
         card=Card(
             table="responses",
-            changes="blocks until enough positives (and negatives)",
+            changes="draws blocks until a prompt has enough right (and wrong) responses",
             cost="4 to 32",
-            fidelity="update: ours",
+            fidelity="our update",
             departs=(
-                "exact estimator instead of the official rule. The official rule is `ada_seq_balance_official`, the "
-                "paper's text is `ada_seq_balance_paper_v3`"
+                "An exact estimator takes the place of the official rule. The official rule is "
+                "`ada_seq_balance_official`, the paper's text is `ada_seq_balance_paper_v3`."
             ),
             also=("ada_seq_balance",),
         ),
         checked=Comparison(
-            rule="chances of every end of a stopping rule",
+            rule="the chances of every end of a stopping rule",
             against="brute force",
             test="unit/core/stopping/test_paths.py::test_end_probabilities_equal_an_enumeration_of_all_sequences",
             also=("ada_seq_balance",),
@@ -205,18 +208,19 @@ ADA_EST_EMA = known(
         name="ada_est_ema",
         card=Card(
             table="responses",
-            changes="`p^-1/2` shares of a fixed total, p remembered or predicted",
-            needs="history, or hidden states",
-            cost="8 exactly",
-            fidelity="update: ours",
+            changes="divides a fixed total in proportion to p^-1/2, p remembered or predicted",
+            needs="history (`ada_est_ema`), or hidden states (`ada_est_value`)",
+            cost="8 on average",
+            fidelity="our update",
             departs=(
-                "`ada_est_ema_paper` has the paper's weights; `ada_est_ema_implicit` those of the public "
-                "code, which is on branch `hanze` of RLHFlow/Reinforce-Ada (e876f3e), not on `main`"
+                "The update is exact for the log objective as far as each prompt's number of responses can see. The "
+                "paper's weights are `ada_est_ema_paper`, those of the public code are `ada_est_ema_implicit`. The "
+                "paper names no network for `ada_est_value`, so it is ours."
             ),
             also=("ada_est_value",),
         ),
         checked=Comparison(
-            rule="shares, and counts that fade",
+            rule="the shares, and how counts fade",
             against="by hand",
             test=(
                 "unit/methods/sampling/test_planned.py::test_estimated_shares_follow_the_power_of_the_pass_rate_inside_the_bounds"
@@ -241,24 +245,25 @@ ADA_SPREAD_PARTIAL_CREDIT = known(
         name="ada_spread_partial_credit",
         card=Card(
             table="responses",
-            changes="blocks until rewards are far enough apart",
+            changes="draws blocks until a prompt's rewards are far enough apart",
             needs="graded rewards",
             cost="4 to 32",
             fidelity="ours",
         ),
         checked=Comparison(
-            rule="its bias by stopping",
+            rule="the bias that stopping brings",
             against="enumeration",
             test=(
                 "unit/methods/advantages/test_weighted_leave_one_out.py::test_the_bias_for_binary_rewards_is_what_the_docstring_says"
             ),
         ),
         text="""
-            For rewards that are not binary. The task is to spell words of 3 or 4 letters backward; each letter in its
-            place earns part of the reward. A prompt is sampled until two rewards are half a word apart, and some
-            responses of every stratum train. The update follows the mean reward. Untrained, SmolLM2-135M gets a letter
-            or two right in about one response of four, and hardly ever the word. selection.random_order is true because
-            the first generated of a stratum are not like the later ones, see WeightedLeaveOneOutAdvantage.
+            Samples a prompt until two of its rewards are far enough apart, for rewards that are not just 0 or 1. The
+            task is to spell words of 3 or 4 letters backward, and each letter in its place earns part of the reward. A
+            prompt is sampled until two rewards are half a word apart, and some responses of every stratum train. The
+            update follows the mean reward. Untrained, SmolLM2-135M gets a letter or two right in about one response of
+            four, and hardly ever the word. selection.random_order is true because the first generated responses of a
+            stratum are not like the later ones. WeightedLeaveOneOutAdvantage says more.
         """,
         sampler=SpreadSampler,
         selection=StratifiedSelection,
@@ -276,11 +281,12 @@ GRPO = known(
         name="grpo",
         card=Card(
             table="responses",
-            changes="nothing: fixed groups",
-            cost="4, 16",
-            fidelity="advantage: faithful",
+            changes="nothing: groups of a fixed size",
+            cost="4 or 16",
+            fidelity="faithful advantage",
             departs=(
-                "the loss is the default one; the published one (mean over responses, clip 0.2, KL 0.04) is `loss=grpo`"
+                "The loss is this project's default. The published loss is `loss=grpo`: a mean over responses, clip "
+                "0.2 and KL 0.04."
             ),
             also=("grpo_n16",),
         ),
@@ -310,9 +316,9 @@ GRPO_N16 = known(
         name="grpo_n16",
         text="""
             GRPO with groups of 16, the paper's larger baseline (arXiv:2510.04996v3, Table 2). The default loss is a sum
-            over responses. Its expected update is therefore 5.4 to 9.4 times that of +experiment=grpo (pass rates of
-            0.5 to 0.02), before policy.max_grad_norm. Compare the two with loss/reduction=prompt_mean on both, which
-            leaves 1.3 to 2.3 times.
+            over responses. So its expected update is 5.4 to 9.4 times that of +experiment=grpo (pass rates of 0.5 to
+            0.02), before policy.max_grad_norm. Compare the two with loss/reduction=prompt_mean on both, which leaves
+            1.3 to 2.3 times.
         """,
         sampler=use(UniformSampler, group_size=16),
         selection=AllSelection,
@@ -324,14 +330,14 @@ RLOO = known(
         name="rloo",
         card=Card(
             table="update",
-            changes="baseline of the others, no clip",
-            needs="n >= 2",
+            changes="baseline of the other responses, no clip",
+            needs="at least 2 responses per prompt",
             fidelity="after",
-            departs="KL in the loss, off",
+            departs="In the paper the KL is part of the reward. Here it is part of the loss, and off.",
         ),
         text="""
             RLOO (arXiv:2402.14740): a fixed group, each reward minus the mean of the others, REINFORCE without a clip.
-            In the paper the KL is part of the reward. Here it would be part of the loss: loss.kl_coef.
+            In the paper the KL is part of the reward. Here it would be part of the loss, by loss.kl_coef.
         """,
         sampler=UniformSampler,
         selection=AllSelection,
@@ -347,8 +353,10 @@ ADA_EST_VALUE = known(
             against="nothing",
             test="unit/methods/estimators/test_value_network.py::test_it_learns_to_tell_hard_prompts_from_easy_ones",
         ),
-        text="Reinforce-Ada-Est with a value network that predicts pass rates; the paper names no network, so it is "
-        "ours. The update is exact for the log objective as far as each prompt's number of responses can see.",
+        text="""
+            Reinforce-Ada-Est with a value network that predicts pass rates. The paper names no network, so it is ours.
+            The update is exact for the log objective as far as each prompt's number of responses can see.
+        """,
         estimator="value_network",
         sampler="estimated",
         selection="all",
@@ -361,9 +369,9 @@ CALCULATOR = known(
         text="""
             Episodes of up to three turns: the model calls the calculator, reads the result and answers
             (docs/environments.md). Sampling, selection and update treat an episode as one response. So the method can
-            be that of any other experiment, named before this one: '+experiment=[grpo,environments/calculator]'. Alone
-            it is ada_seq_balance's. max_new_tokens are the tokens of one turn; a call takes about 16. max_model_tokens
-            hold the prompt and all turns together.
+            be that of any other experiment, named before this one: '+experiment=[grpo,environments/calculator]'.
+            Without another it is that of ada_seq_balance. max_new_tokens is the limit for one turn; a call takes about
+            16. max_model_tokens holds the prompt and all turns together.
         """,
         options={"data": "calculator", "reward": "exact_match", "environment": "calculator"},
         settings={"rollout.sampling.max_new_tokens": 24, "rollout.max_model_tokens": 384},
@@ -374,9 +382,9 @@ GUESS = known(
         name="environments/guess",
         text="""
             A game of up to three turns: the model guesses a number among seven and is told higher or lower
-            (docs/environments.md). The method can be that of any other experiment, named before this one; alone it is
-            ada_seq_balance's. max_new_tokens are the tokens of one turn; a guess takes two to four. max_model_tokens
-            hold the prompt and all turns together.
+            (docs/environments.md). The method can be that of any other experiment, named before this one. Without
+            another it is that of ada_seq_balance. max_new_tokens is the limit for one turn; a guess takes two to four.
+            max_model_tokens holds the prompt and all turns together.
         """,
         options={"data": "guess", "reward": "exact_match", "environment": "guess"},
         settings={"rollout.sampling.max_new_tokens": 8, "rollout.max_model_tokens": 384},

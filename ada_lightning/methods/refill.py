@@ -120,8 +120,8 @@ class DynamicSampling(Checked, Refill):
     def caveat(self) -> str:
         """Say what it does to the update."""
         return (
-            "refill: the mean is over groups with a signal alone: the same expected direction, longer by the inverse "
-            "of their share of the prompts drawn (rollout/signal_share), which falls as prompts are solved"
+            "refill: the mean is over groups with a signal only: the same expected direction, longer by the inverse "
+            "of their share of the prompts drawn (rollout/signal_share); that share falls as prompts are solved"
         )
 
     def _capped(self, num_prompts: int, progress: RefillProgress) -> int:

@@ -1,4 +1,4 @@
-"""What rules are asked about: the values, classes and parts of a method, each by its dotted key.
+"""A method as the checks see it: its values, classes and parts, each by its dotted key.
 
 There are two: of a composed configuration (``config/view.py``), and of a method in Python (:class:`PlainView`), which
 needs neither Hydra nor OmegaConf.
@@ -170,7 +170,7 @@ class PlainView(MethodView):
             if reference["default"]:
                 return None, place
             raise UnresolvedError(
-                f"its value is that of a key which the chosen parts do not have ({reference['key']})"
+                f"it takes its value from a key that the chosen parts do not have ({reference['key']})"
             ) from None
 
 

@@ -53,7 +53,7 @@ def write_checkpoint(
 
 
 def _write_settings(folder: Path, model: Any) -> None:
-    """Write what stands beside the weights."""
+    """Write what accompanies the weights."""
     model.config.architectures = [type(model).__name__.removeprefix("FSDP")]
     model.config.dtype = torch.float32
     model.config.save_pretrained(folder)

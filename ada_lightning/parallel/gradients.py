@@ -57,7 +57,7 @@ def add_up(parameters: Iterable[nn.Parameter]) -> None:
 def clip_to_norm(parameters: Iterable[nn.Parameter], max_norm: float) -> Tensor:
     """Scale gradients so that their joint norm is at most ``max_norm``. Some may be sharded, others whole.
 
-    Torch's own ``clip_grad_norm_`` refuses that mix.
+    Torch's own ``clip_grad_norm_`` refuses to combine these.
 
     Returns:
         The norm before, the same on all processes. A scalar, float32.

@@ -36,7 +36,7 @@ _NEEDED = {
     ("torch", "Size"),
     ("pathlib", "PosixPath"),
 }
-"""What the list of tensors in such a checkpoint is made of, beside the types of tensors' elements."""
+"""What the list of tensors in such a checkpoint is made of, in addition to the types of the tensors' elements."""
 
 
 class _Unpickler(pickle.Unpickler):
@@ -62,7 +62,7 @@ class SafeReader(FileSystemReader):
 
 
 class SafePlanner(DefaultLoadPlanner):
-    """Reads values beside the tensors as plain ones."""
+    """Reads values that are no tensors as plain ones."""
 
     def load_bytes(self, read_item: ReadItem, value: Any) -> None:
         """Take one value.

@@ -18,7 +18,7 @@ from ada_lightning.parallel.process_ranks import ProcessRanks
 from ada_lightning.parallel.sharding import DATA, Sharding
 
 OPTIMIZER_FOLDER = "optimizer"
-"""Beside the trainer's state in a checkpoint: the optimiser's, in shards."""
+"""Part of a checkpoint, next to the trainer's state: the optimiser's state, in shards."""
 
 
 class ShardedStrategy(ModelParallelStrategy):
@@ -77,7 +77,7 @@ class ShardedStrategy(ModelParallelStrategy):
         return {}
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: _PATH, storage_options: Any | None = None) -> None:
-        """Write the optimiser's shards to a folder beside ``filepath``, all else to that file. Collective."""
+        """Write the optimiser's shards to a folder next to ``filepath``, all else to that file. Collective."""
         policy: Any = self.lightning_module
         checkpoint["optimizer_states"] = []
         settings = self.optimizers[0].param_groups[0]

@@ -1,4 +1,4 @@
-"""Prints an experiment, an option or a group of options: what it is, its settings, and what each of them means."""
+"""Prints a method (an experiment), an option or a group of options: what it is, and what each setting means."""
 
 from __future__ import annotations
 
@@ -9,29 +9,34 @@ from pathlib import Path
 
 from ada_lightning.config.described import described, overview
 from ada_lightning.methods.catalog import add_own
-from ada_lightning.run.terminal import start_of
+from ada_lightning.run.terminal import start_of, until_nobody_reads
 
 EXAMPLES = """
 examples:
-  {start}                        which experiments and groups there are
-  {start} grpo_chosen            an experiment as YAML: save it as my_conf/experiment/mine.yaml, change it, and
-                                      train with --config-dir my_conf +experiment=mine
-  {start} sampler                the options of a group
-  {start} sampler/knapsack       an option with what each of its settings means
+  {start}                        list all methods and all groups of options
+  {start} grpo_chosen            explain a method
+  {start} sampler                list the options of a group
+  {start} sampler/knapsack       explain an option and each of its settings
+
+What it prints is YAML. To change a method, save it as my_conf/experiment/mine.yaml and edit it.
+Then train with --config-dir my_conf +experiment=mine.
 """
 
 
+@until_nobody_reads()
 def main(argv: Sequence[str] | None = None) -> None:
     """Print what was asked for."""
     start = " ".join(start_of("describe"))
     parser = argparse.ArgumentParser(
         prog=start,
-        description="Print an experiment or an option as YAML with comments, or the options of a group.",
+        description="List all methods and options, or explain one of them with its settings.",
         epilog=EXAMPLES.format(start=start),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", nargs="?", default="", help="experiment, group/option or group (default: a list)")
-    parser.add_argument("--config-dir", type=Path, help="a folder of your own, as train.py takes it")
+    parser.add_argument(
+        "name", nargs="?", default="", help="a method, group/option or group; without it, a list of all"
+    )
+    parser.add_argument("--config-dir", type=Path, help="a folder with your own options and methods")
     arguments = parser.parse_args(argv)
     name, own = arguments.name, arguments.config_dir
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ada_lightning.analysis.export.folder import PushError, check_destination, check_output, push_folder, write_folder
 from ada_lightning.analysis.export.source import find_source
-from ada_lightning.run.terminal import start_of
+from ada_lightning.run.terminal import start_of, until_nobody_reads
 
 EXAMPLES = """
 examples:
@@ -18,10 +18,11 @@ examples:
   {start} my_run --checkpoint step_000020 --evaluation evaluations/my_run-step_000020-paper
   {start} my_run --push organisation/name              as a private model; --public shows it to everybody
 
-The card says what the run's command was: look at README.md before you push, if paths in it are nobody's business.
+The model card contains the command of the run. Before you push, check README.md for paths that should stay private.
 """
 
 
+@until_nobody_reads()
 def main(argv: Sequence[str] | None = None) -> None:
     """Check everything, then write, then push."""
     arguments = _arguments(argv)
@@ -48,20 +49,28 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     start = " ".join(start_of("export"))
     parser = argparse.ArgumentParser(
         prog=start,
-        description="Write a run's weights as a Hugging Face folder with a model card; push it where asked.",
+        description="Write the weights of a run as a Hugging Face folder with a model card, and push it on request.",
         epilog=EXAMPLES.format(start=start),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", help="folder of a run, or its name")
-    parser.add_argument("--output", type=Path, help="the folder, which must not exist (default: exported/<run>-<step>)")
-    parser.add_argument("--checkpoint", default="", help="one of the run's checkpoints, step_<n> (default: the last)")
-    parser.add_argument("--average", action="store_true", help="the average of the weights, where the run kept one")
     parser.add_argument(
-        "--evaluation", type=Path, action="append", default=[], help="evaluation of these weights, for the card"
+        "--output", type=Path, help="folder to write; it must not exist (default: exported/<run>-<step>)"
     )
-    parser.add_argument("--push", metavar="ORGANISATION/NAME", help="model on the hub to push the folder to")
-    parser.add_argument("--public", action="store_true", help="everybody may see a model that --push makes")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are by name (default: runs)")
+    parser.add_argument("--checkpoint", default="", help="checkpoint to export, step_<n> (default: the last)")
+    parser.add_argument("--average", action="store_true", help="export the average of the weights, if the run kept one")
+    parser.add_argument(
+        "--evaluation",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder of an evaluation of these weights, for the card",
+    )
+    parser.add_argument("--push", metavar="ORGANISATION/NAME", help="push the folder to this model on the hub")
+    parser.add_argument("--public", action="store_true", help="make a new model on the hub public (default: private)")
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), help="folder in which runs are found by name (default: runs)"
+    )
     arguments = parser.parse_args(argv)
     if arguments.public and not arguments.push:
         parser.error("--public has no effect without --push organisation/name")

@@ -89,6 +89,6 @@ def _is_own(override: str) -> bool:
 
 def _start_line(num_pending: int, num_prompts: int, cfg: DictConfig) -> str:
     if num_pending == 0:
-        return f"all {num_prompts} prompts are stored in {cfg.run_dir}; nothing is drawn, the selection is made anew"
+        return f"all {num_prompts} prompts are already stored in {cfg.run_dir}; only the selection is made anew"
     stored = f", {num_prompts - num_pending} of them stored already" if num_pending < num_prompts else ""
     return f"prepare: {num_prompts} prompts x {cfg.num_samples} responses into {cfg.run_dir}{stored}"

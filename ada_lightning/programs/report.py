@@ -10,19 +10,20 @@ from pathlib import Path
 from ada_lightning.analysis.report.method import group_runs
 from ada_lightning.analysis.report.page import Report, figure_text, make_report, write_report
 from ada_lightning.analysis.report.run import find_runs, load_run
-from ada_lightning.run.terminal import start_of
+from ada_lightning.run.terminal import start_of, until_nobody_reads
 
 EXAMPLES = """
 examples:
-  {start} runs/ada_seq_balance-* runs/grpo-*       every run that matches
+  {start} runs/first                               one run
+  {start} runs/grpo_chosen-* runs/grpo-*           every run that matches
   {start} runs/my_sweep                            all runs below a folder
-  {start} ada_seq_balance-20261121-064238          a run by its name
-  {start} runs/a runs/b --output docs/a_and_b.html --title "A and B" --level 0.4
+  {start} runs/a runs/b --output a_and_b.html --title "A and B" --level 0.4
 
-Runs that differ in nothing but their seed are one method, shown with mean and range. A run may still be in progress.
+Runs that differ only in their seed count as one method, shown with mean and range. A run may still be in progress.
 """
 
 
+@until_nobody_reads()
 def main(argv: Sequence[str] | None = None) -> None:
     """Read, compare, write."""
     arguments = _arguments(argv)
@@ -46,18 +47,24 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     start = " ".join(start_of("report"))
     parser = argparse.ArgumentParser(
         prog=start,
-        description="Compare training runs by steps, generated tokens and seconds, on one self-contained HTML page.",
+        description="Compare training runs on one HTML page: by steps, by generated tokens and by seconds.",
         epilog=EXAMPLES.format(start=start),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("runs", nargs="+", help="run folders, folders that hold runs, patterns, or names of runs")
+    parser.add_argument("runs", nargs="+", help="folders of runs, folders that hold runs, patterns, or names of runs")
     parser.add_argument("--output", type=_html, default=Path("report.html"), help="the page (default: report.html)")
-    parser.add_argument("--title", help="stands above the page (default: the methods' names)")
+    parser.add_argument("--title", help="title of the page (default: the names of the methods)")
     parser.add_argument(
-        "--level", type=float, help="held-out avg@k whose price to compare (default: the highest that all runs reached)"
+        "--level",
+        type=float,
+        help="compare what it cost to reach this held-out avg@k (default: the highest that all runs reached)",
     )
-    parser.add_argument("--samples", type=_count, default=6, help="prompts to show responses to (default: 6)")
-    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are by name (default: runs)")
+    parser.add_argument(
+        "--samples", type=_count, default=6, help="number of prompts whose responses are shown (default: 6)"
+    )
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), help="folder in which runs are found by name (default: runs)"
+    )
     return parser.parse_args(argv)
 
 
@@ -70,7 +77,7 @@ def _html(text: str) -> Path:
 
 def _count(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text} is no number of prompts: 0 or more")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of prompts; use 0 or more")
     return int(text)
 
 

@@ -1,7 +1,7 @@
-"""How every program starts, and what it says where it fails.
+"""Starts every program, and turns failures into one line for the user.
 
-Only light imports stand above: reward workers, which import the program's file again, and wrong command lines must not
-wait for torch.
+Imports at the top are light: reward workers import the program's file again, and a wrong command line must get its
+answer without waiting for torch.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ada_lightning.run.interrupted_start  # noqa: F401 - first: from here on C
 
 # isort: split
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,12 +27,15 @@ from ada_lightning.run.stopping import RunStoppedError, SamplingStoppedError
 # torch reads the number of threads once, at import; where it is not set, vLLM cuts the whole process, training
 # included, to one.
 os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
-# Threads that wait spin for some microseconds, then sleep: beside other busy processes those that go on spinning keep
-# the one thread from its core that all of them wait for, and those that sleep at once are woken late even by themselves
+# Threads that wait spin for some microseconds, then sleep. With other busy processes, threads that go on spinning keep
+# the one thread from its core that all of them wait for. Threads that sleep at once are woken late even alone
 # (docs/performance.md, "On a busy machine"). Read once, as OpenMP is loaded.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
 register_choices(CONFIG_DIR)
+
+_PRINTS = {"--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--version"}
+"""Options of Hydra with which a program prints something and does nothing else."""
 
 
 def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[str]] = list) -> list[str]:
@@ -50,6 +54,8 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     from ada_lightning.run.scratch import use_own_scratch
     from ada_lightning.run.terminal import plain_warnings
 
+    if _PRINTS.intersection(argument.partition("=")[0] for argument in argv):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ``--help | head`` ends quietly, as with any program
     plain_warnings()
     use_own_scratch()
     try:
@@ -66,16 +72,21 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     return arguments
 
 
+UNREAD_TEXT = "stopped: the program that read this output has ended; write the output to a file instead"
+
+
 @contextmanager
 def failures_in_a_line(folder: Path, *, stopped_code: int | None = None) -> Iterator[None]:
-    """End the process with a line for people, where the work inside fails by what they can mend.
+    """End the process with one line if the work inside fails by something that the user can mend.
 
     The engine's log is in ``folder``; ``stopped_code`` is the exit code after a signal, or else that of a failure.
     """
     from ada_lightning.run.doctor import explain_broken_install
+    from ada_lightning.run.terminal import until_nobody_reads
 
     try:
-        yield
+        with until_nobody_reads(UNREAD_TEXT):
+            yield
     except SamplingStoppedError as stop:
         print(stop, file=sys.stderr)
         sys.exit(stopped_code or 1)

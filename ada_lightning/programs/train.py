@@ -20,7 +20,7 @@ from ada_lightning.methods.catalog import experiments
 from ada_lightning.parallel.environment import end_with, is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
 from ada_lightning.programs.command import how_to_continue, is_sweep, without_session
-from ada_lightning.programs.start import CONFIG_DIR
+from ada_lightning.programs.start import CONFIG_DIR, UNREAD_TEXT
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.files import allow_open_files
@@ -28,6 +28,7 @@ from ada_lightning.run.resume import changed_settings, check_method, experiment_
 from ada_lightning.run.run_dir import RunCompleteError, RunDir, make_private, name_problem
 from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.run.sweep import JobError, Sweep
+from ada_lightning.run.terminal import until_nobody_reads
 
 if TYPE_CHECKING:
     from ada_lightning.programs.training_run import Run
@@ -38,7 +39,8 @@ SWEEP = Sweep()
 def run_job(cfg: DictConfig) -> float | None:
     """Train, and end the process with one of :mod:`ada_lightning.run.stopping` where that fails."""
     try:
-        return train(cfg)
+        with until_nobody_reads(UNREAD_TEXT):
+            return train(cfg)
     except RunCompleteError as error:
         end_with(f"error: {error}")
     except JobError as error:

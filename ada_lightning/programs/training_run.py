@@ -128,7 +128,7 @@ class Run:
         if (number := len({prompt.prompt_id for prompt in data.train_prompts})) < data.prompts_per_step:
             lines.append(
                 f"warning: data.prompts_per_step = {data.prompts_per_step}, but there are {number} training prompts: "
-                f"each step has some of them several times; data.prompts_per_step={number} has none twice"
+                f"each step repeats some of them. data.prompts_per_step={number} avoids that"
             )
         lines += start_lines(self.grader.reward, data.train_prompts, self.tokenizer)
         if not self.cfg.preview:

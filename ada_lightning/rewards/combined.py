@@ -1,4 +1,4 @@
-"""What a reward made of others says of itself: what they say."""
+"""A reward made of other rewards, which passes on their checks and hints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def verdict_of(reward: Reward, prompt: Prompt, completion: Completion) -> tuple[
     result = reward(prompt, completion)
     verdict = result if isinstance(result, Verdict) else Verdict(result)
     if verdict.reward is None or verdict.failure:
-        raise ValueError(f"{type(reward).__name__} returned {verdict}: a reward raises where it cannot grade")
+        raise ValueError(f"{type(reward).__name__} returned {verdict}: a reward must raise an error if it cannot grade")
     return verdict.reward, verdict
 
 

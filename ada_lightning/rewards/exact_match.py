@@ -38,7 +38,7 @@ def normalise(text: str) -> str:
     r"""Remove what does not belong to an answer.
 
     Surrounding white space, math delimiters around the whole (``$...$``, ``\(...\)``) and a full stop at the end,
-    inside or outside of them, are removed; runs of white space become one space, every kind of minus becomes ``-``,
+    inside or outside of them, are removed. Runs of white space become one space, every kind of minus becomes ``-``,
     letters become lower case.
 
     Example:

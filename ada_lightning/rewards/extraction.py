@@ -113,10 +113,10 @@ class LastNumber:
 class LastQuantity:
     r"""The last number of the text with what belongs to its value; None where there is no digit.
 
-    As :class:`LastNumber`, but a ratio (``3/4``, ``\frac{3}{4}``) is one number and not two, as are a mixed number
-    (``2 1/2``), one with a power (``3 \times 10^4``) and a recurring decimal (``0.1\overline{6}``), a per cent sign
-    stays, what stands behind a unit's or variable's ``^`` is none, and commas may stand in braces as LaTeX has them.
-    For rewards that read such numbers.
+    As :class:`LastNumber`, but a ratio (``3/4``, ``\frac{3}{4}``) is one number and not two. So are a mixed number (``2
+    1/2``), one with a power (``3 \times 10^4``) and a recurring decimal (``0.1\overline{6}``). A per cent sign stays; a
+    number behind the ``^`` of a unit or variable does not count; commas may stand in braces as in LaTeX. For rewards
+    that read such numbers.
 
     Example:
         >>> LastQuantity()("that is 3/4, or 75 %, of 1{,}000."), LastQuantity()("so 75\\%"), LastQuantity()("is 1/2.")

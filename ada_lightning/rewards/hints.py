@@ -1,4 +1,4 @@
-"""What to check of a reward: before the first response, and where all first rewards are equal."""
+"""Hints about a reward: before the first response, and if all first rewards are equal."""
 
 from __future__ import annotations
 

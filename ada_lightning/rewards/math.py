@@ -37,10 +37,10 @@ class MathReward:
 
     1.0 where the extracted answer equals ``reference["answer"]``, else 0.0. Workers are two, of about 100 MB each.
 
-    From cheap to costly: equal text in one way of writing; equal numbers, exactly; equal parts of lists, sets, points,
-    intervals, ratios and matrices; equal expressions, read by a grammar of our own
-    (:mod:`~ada_lightning.rewards.latex.grammar`) and compared exactly, by 50 digits and more, or, with variables, at
-    random points (:mod:`~ada_lightning.rewards.latex.symbolic`). Text of a model is never evaluated as code.
+    It compares from cheap to costly: text in one way of writing; numbers, exactly; parts of lists, sets, points,
+    intervals, ratios and matrices; expressions. Expressions are read by our own grammar
+    (:mod:`~ada_lightning.rewards.latex.grammar`). They are compared exactly, by 50 digits and more, or, with variables,
+    at random points (:mod:`~ada_lightning.rewards.latex.symbolic`). Text of a model is never evaluated as code.
 
     - **Several boxes**: the last closed one counts, or all of the last paragraph with one
       (:class:`~ada_lightning.rewards.extraction.LastBoxed`, ``+reward.reward.extraction.several=list``). No box: 0.
@@ -60,7 +60,7 @@ class MathReward:
       :mod:`~ada_lightning.rewards.latex.unit`, and the gold's; others make another answer: ``18 squared``, ``18
       maybe nineteen``. Words for large numbers count: ``5 \text{ million}`` = 5000000.
     - **Per cent**: 50% = 0.5. Where one side has no sign it may also be meant: 50% = 50, as in the data set MATH and
-      math-verify; but for a gold of at most 1 without a sign 0.5% is not 0.5. Without any sign 50 is not 0.5.
+      math-verify; except that for a gold of at most 1 without a sign 0.5% is not 0.5. Without any sign 50 is not 0.5.
     - **Several values**: without brackets or in braces they are unordered, unless names or units tell which is which
       (``x=1, y=2`` is no ``2, 1``); ``\pm`` stands for two. Points and intervals are ordered, their brackets must
       agree; a point may lack them where it can be no interval: ``2,1`` = (2,1), and not ``1,2`` = (1,2). Matrices

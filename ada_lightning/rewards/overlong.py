@@ -58,7 +58,7 @@ class OverlongReward(CombinedReward):
     def __init__(self, reward: Reward, *, max_tokens: int, buffer_ratio: float = 0.2, factor: float = 1.0) -> None:
         errors = []
         if not callable(reward):
-            errors.append(f"reward.reward.reward is no reward; it needs a _target_; got {reward!r}")
+            errors.append(f"reward.reward.reward is not a reward; it needs a _target_; got {reward!r}")
         if max_tokens < 1:
             errors.append(f"reward.reward.max_tokens must be at least 1; got {max_tokens}")
         if not 0 < buffer_ratio <= 1:

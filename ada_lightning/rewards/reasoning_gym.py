@@ -31,6 +31,9 @@ TASKS_THAT_EVALUATE = {
 }
 """Tasks of reasoning-gym 0.1.25 whose verifier runs the model's text as Python, and how."""
 
+NO_ANSWER = "I do not know"
+"""Right nowhere: a verifier that gives it full marks does not read the answer."""
+
 
 def check_verifier_is_safe(task: str) -> None:
     """Raise ValueError for a task whose verifier would run a model's text as code."""
@@ -75,14 +78,21 @@ class ReasoningGymReward:
         """Look for the task's verifier and entry.
 
         Raises:
-            ValueError: the prompt does not come from reasoning-gym, or its verifier would run the text as code.
+            ValueError: the prompt does not come from reasoning-gym, its verifier would run the text as code, or it
+                gives any text full marks (game_of_life_halting in reasoning-gym 0.1.25).
         """
         if missing := sorted({"task", "config", "entry"} - set(prompt.reference)):
             raise ValueError(
                 f"it does not come from reasoning-gym (its reference has no {', '.join(missing)}); use "
                 "reward=exact_match or another reward for data of your own"
             )
-        check_verifier_is_safe(prompt.reference["task"])
+        task, config, entry = (prompt.reference[key] for key in ("task", "config", "entry"))
+        check_verifier_is_safe(task)
+        if _score(self._dataset(task, config), NO_ANSWER, entry) >= 1:
+            raise ValueError(
+                f"reasoning-gym's verifier of {task!r} gives {NO_ANSWER!r} full marks, so a policy would learn nothing "
+                "from it; use reward=exact_match, which compares with the task's answer, or leave the task out"
+            )
 
     def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
         """Grade one response.

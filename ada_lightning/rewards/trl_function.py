@@ -52,8 +52,8 @@ class TrlFunctionReward(UserFunctionReward):
     def hint(self) -> str:
         """What may be wrong where all its rewards are equal."""
         batch = (
-            f"{self.function.path} is given lists of one response: one that compares the responses of a batch says "
-            "the same of all"
+            f"{self.function.path} gets lists of one response: one that compares the responses of a batch gives "
+            "all of them the same"
         )
         return "; ".join(filter(None, (super().hint, batch)))
 

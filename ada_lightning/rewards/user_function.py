@@ -1,4 +1,4 @@
-"""A function of the user's own, named by its path, called by the names of its parameters, and a reward made of it."""
+"""A reward from the user's own function, which is named by its path and called with named parameters."""
 
 from __future__ import annotations
 
@@ -53,11 +53,13 @@ class UserFunction:
         try:
             self._parameters = inspect.signature(self._function).parameters
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{self.path} does not tell the names of its parameters; wrap it in a function") from error
+            raise ValueError(
+                f"{self.path} does not reveal the names of its parameters; wrap it in a function"
+            ) from error
         unnamed = [p.name for p in self._parameters.values() if p.kind not in _KEYWORD_KINDS and not _takes_any(p)]
         if unnamed:
             raise ValueError(
-                f"{self.path} is called by the names of its parameters, and {', '.join(unnamed)} can only be given by "
+                f"{self.path} is called with named parameters, but {', '.join(unnamed)} can only be given by "
                 "position; leave out '/' and '*args', or wrap it in a function"
             )
 
@@ -133,7 +135,7 @@ class UserFunction:
         except Exception as error:  # the user's module may fail in any way; the cause is chained
             raise ValueError(
                 f"cannot import {module_name!r} of reward.reward.path = {self.path!r}: {type(error).__name__}: "
-                f"{error}. Put the module beside train.py (ada train: where it is started), or install its package."
+                f"{error}. Put the module next to train.py (ada train: in the current folder), or install its package."
             ) from error
         function = getattr(module, function_name, None)
         if not callable(function):

@@ -68,14 +68,14 @@ class WeightedReward(CombinedReward):
             if keys != {"reward", "weight"}:
                 found = ", ".join(sorted(map(str, keys))) or repr(part)
                 raise ValueError(
-                    f"reward.reward.rewards.{name} must hold reward and weight, and nothing else; found {found}"
+                    f"reward.reward.rewards.{name} must have reward and weight, and nothing else; found {found}"
                 )
             reward, weight = part["reward"], part["weight"]
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
                 raise ValueError(f"reward.reward.rewards.{name}.weight must be a finite number; got {weight!r}")
             if not callable(reward):
                 raise ValueError(
-                    f"reward.reward.rewards.{name}.reward is no reward; it needs a _target_; got {reward!r}"
+                    f"reward.reward.rewards.{name}.reward is not a reward; it needs a _target_; got {reward!r}"
                 )
             self.parts[str(name)] = reward
             self._weights[str(name)] = float(weight)

@@ -1,4 +1,4 @@
-"""What runs inside a reward process, and what keeps it from disturbing the run or outliving it.
+"""The code inside a reward process, and what keeps it from disturbing the run or outliving it.
 
 Imports almost nothing: workers must start fast and stay small.
 """
@@ -171,7 +171,7 @@ def _prompt_error(prompt: Any) -> str:
 def grade(pickled_response: bytes) -> tuple[Verdict, bool]:
     """Grade one pickled ``(prompt, completion)``; the grade, and whether another try may give another.
 
-    Whatever the reward does short of killing the process becomes a grade, but for a lack of memory, which ends it: what
+    Whatever the reward does short of killing the process becomes a grade, except a lack of memory, which ends it: what
     earlier responses left behind must fail no other one.
     """
     return answered(_grade, pickled_response)
@@ -228,7 +228,8 @@ def to_grade(value: Any) -> Verdict:
             wrong = f"{name}{repr(part)[:_MAX_REPR_CHARS]} is no finite number"
             return Verdict(0.0, failure="invalid_reward", detail=wrong)
     if verdict.failure:
-        wrong = f"failure={repr(verdict.failure)[:_MAX_REPR_CHARS]} in a verdict; a reward raises where it cannot grade"
+        said = repr(verdict.failure)[:_MAX_REPR_CHARS]
+        wrong = f"failure={said} in a verdict; a reward must raise an error if it cannot grade"
         return Verdict(0.0, failure="invalid_reward", detail=wrong)
     if not isinstance(verdict.answer, str | None):
         wrong = f"the answer {repr(verdict.answer)[:_MAX_REPR_CHARS]} is no text"

@@ -1,8 +1,8 @@
-"""Rollout steps prepared before their turn, and the older policies that sample them: an exact lag.
+"""Rollout steps that older policies sample ahead of time, with an exact lag.
 
-Step s samples from the policy of step s - k. Its prompts, its beliefs and its sampler are fixed when step s - k - 1 has
-been learned from, and its policy is published then: it may be sampled from then on, beside the updates of the k steps
-before it, or when its turn has come. That is the same step.
+Step s samples from the policy of step s - k. Its prompts, beliefs and sampler are fixed, and its policy is published,
+once step s - k - 1 has been learned from. It may be sampled from then on, during the updates of the k steps before it,
+or when its turn has come. Both give the same step.
 """
 
 from __future__ import annotations

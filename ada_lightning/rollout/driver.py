@@ -147,7 +147,9 @@ class Driver:
         if self._generating or self._num_out or self._probes:
             return True
         if stuck := [step for step in self._open if not step.is_complete]:
-            raise RuntimeError(f"step {stuck[0].step} is not complete and asks for nothing: its sampler waits for ever")
+            raise RuntimeError(
+                f"step {stuck[0].step} is not complete, but its sampler asks for no response and would wait for ever"
+            )
         return False
 
     def _num_before(self, step: Step) -> int:

@@ -1,4 +1,4 @@
-"""The engine of a run, whichever one it is just now."""
+"""Starts, watches and replaces the engine of a run."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class EngineSupervisor:
         needed: Collection[int],
         clock: PhaseClock,
     ) -> None:
-        """Let an engine that serves several versions have this one, unless it has, beside those that are needed.
+        """Give this version to an engine that serves several, unless it has it; the ones that are needed stay.
 
         Raises:
             EngineError: the engine broke.
@@ -193,7 +193,7 @@ class EngineSupervisor:
     @property
     def num_restarts(self) -> int:
         """Engines replaced so far, here and within a pool."""
-        engine = self._engine  # a step that is sampled beside the trainer may discard it now
+        engine = self._engine  # a step that is sampled while the trainer works may discard it now
         return self._num_restarts + (engine.num_restarts if engine else 0)
 
     def close(self) -> None:

@@ -198,7 +198,7 @@ class FirstGrades:
             f"{type(self._reward).__name__} has graded none of the {sum(failures.values())} responses {where}: "
             f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n{detail}\n"
             "A reward returns 0 for a wrong response, and raises only where it cannot grade. Correct it or its "
-            "settings (reward.time_limit_s, reward.memory_limit_gb) and start again; docs/rewards.md has the reasons"
+            "settings (reward.time_limit_s, reward.memory_limit_gb) and start again; reasons: docs/grader_safety.md"
         )
 
 

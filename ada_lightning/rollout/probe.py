@@ -3,9 +3,9 @@
 They tell a failed weight sync from drift: engine and trainer judge the same tokens by the same policy version.
 
 Where an engine samples from an older policy, its log-probabilities differ from the trainer's by what the policy has
-learned since, so that difference no longer says whether the weights arrived. This one does: the trainer notes what its
-policy says of every possible next token after a few prefixes, at each version; the engine draws a token after each of
-them when it has loaded that version, and the two must agree to rounding.
+learned since, so that difference no longer says whether the weights arrived. These responses do. At each version the
+trainer notes the probabilities of every possible next token after a few prefixes. The engine draws a token after each
+of them when it has loaded that version. The two must agree to rounding.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class GapLimits:
                 "rollout.engine.dtype=float32 trainer.precision=32-true; this update is in no checkpoint"
             )
         warnings.warn(
-            f"{text}, above max_logprob_gap = {self.max_logprob_gap}: are the weights in the engine the trainer's?",
+            f"{text}, above max_logprob_gap = {self.max_logprob_gap}: does the engine have the weights of the trainer?",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""Steps that are sampled beside the trainer.
+"""Steps that are sampled while the trainer works.
 
 Which step is sampled by which policy version, from which prompts and with which seeds, is decided before; when it is
 sampled changes none of it. An engine that has one version samples one step after another. Engines of a pool go over to

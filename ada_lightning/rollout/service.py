@@ -112,7 +112,7 @@ class RolloutService:
             )
         if stream_gradients and not host.works_by_itself:
             raise ValueError(
-                "rollout.stream_gradients computes gradients while the engine samples, and an engine in the trainer's "
+                "rollout.stream_gradients computes gradients while the engine samples, but an engine in the trainer's "
                 "process does one thing at a time; use rollout=vllm_process, or rollout.stream_gradients=false"
             )
         self.sampling = sampling
@@ -261,9 +261,9 @@ class RolloutService:
     ) -> Sample:
         """Have a training step sampled by weights that stay, after those that were started before.
 
-        With an engine that works by itself that happens from now on, beside whatever the caller does, and beside older
-        steps where the engine serves several versions; else when it is asked for. The step is the same. What it keeps
-        is to be chosen when its turn to train has come, as a selection may learn.
+        If the engine works by itself, sampling starts now, while the caller does other things, and together with older
+        steps if the engine serves several versions. Otherwise it starts when it is asked for. The step is the same.
+        What it keeps is chosen when its turn to train has come, because a selection may learn.
 
         Args:
             begin: as in :meth:`sample`; must not read what the caller changes meanwhile.

@@ -1,1 +1,1 @@
-"""A run as a folder and a process: lock, resume, checkpoints, signals, sweeps. Imports no other room."""
+"""A run as a folder and a process: lock, resume, checkpoints, signals, sweeps. Imports no other package of ours."""

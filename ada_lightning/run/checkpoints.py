@@ -24,7 +24,7 @@ def write_manifest(folder: Path, **facts: Any) -> Path:
     The checksum is xxh3_128: against disks and transfers, not against people. It reads at memory speed what has just
     been written.
 
-    The folder is complete but for this file; ``facts`` stand beside the list, as primitives.
+    The folder is complete except for this file; ``facts`` accompany the list, as primitives.
     """
     files = {}
     for path in sorted(folder.rglob("*")):

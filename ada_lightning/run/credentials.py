@@ -1,4 +1,4 @@
-"""Passwords of a tracking store: out of everything that is written or shown, and still there for who connects."""
+"""Keeps passwords of a tracking store out of everything written or shown; the connecting library still gets them."""
 
 from __future__ import annotations
 

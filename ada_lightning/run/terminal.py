@@ -1,9 +1,10 @@
-"""What stands on the terminal: output of libraries goes to a file, and how a person reads seconds and commands."""
+"""The output on the terminal: library output goes to a file; seconds and commands are spelt for people."""
 
 from __future__ import annotations
 
 import logging
 import os
+import select
 import sys
 import warnings
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from typing import TextIO
 
 _OWN = ("ada_lightning", "__main__")
 """Packages that call ``warnings.warn``; the place that a warning names is often a caller's, in Lightning."""
+
+UNREAD = 141
+"""Exit code of a program whose output nobody reads any more: 128 and the number of SIGPIPE."""
 
 _said: set[str] = set()
 _said_before: set[str] = set()
@@ -121,6 +125,37 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours}h{minute:02d}m"
     return f"{minute}m{second:02d}s" if minute else f"{second}s"
+
+
+@contextmanager
+def until_nobody_reads(text: str = "") -> Iterator[None]:
+    """End the process quietly where whoever read its output has gone, as in ``ada describe | head``.
+
+    Args:
+        text: for standard error, where something more than output ends with it.
+
+    Raises:
+        SystemExit: with ``UNREAD``, what a shell sees of a program that the signal for this has ended.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        if not _is_unread():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes once more at its end
+        if text:
+            print(text, file=sys.stderr, flush=True)
+        sys.exit(UNREAD)
+
+
+def _is_unread() -> bool:
+    """Whether standard output is a pipe whose other end is closed."""
+    poll = select.poll()
+    poll.register(1, select.POLLOUT)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def start_of(program: str) -> list[str]:

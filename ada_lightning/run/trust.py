@@ -1,4 +1,4 @@
-"""What the settings in a run folder may run: a folder may come from anybody, and a ``_target_`` may name anything."""
+"""Checks what the settings in a run folder would run: the folder may come from anybody."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from importlib import import_module
 from typing import Any
 
 OWN_PACKAGES = ("ada_lightning.data", "ada_lightning.rewards")
-"""Their classes read prompts and grade; none runs what it is told, but for those with a ``path`` to a function."""
+"""Their classes read prompts and grade. None runs code that a setting names, except by a ``path`` to a function."""
 HARMLESS: Mapping[str, Any] = {"address": "local", "master_address": "127.0.0.1", "output_file": None}
-"""Hosts that work and weights are sent to, a file that is written to, and the one value of each that is harmless."""
+"""Settings that send work to a host or write a file, each with its one harmless value."""
 PASSED_ON = ("extra", "environment")
-"""Mappings that go on to vLLM or to a process as they are: a class to load and a library to preload are among them."""
+"""Mappings passed on to vLLM or to a process as they are. They can name a class to load or a library to preload."""
 
 
 def check_stored(
     settings: Mapping[str, Any], *, shipped: Callable[..., frozenset[str]], argv: Sequence[str], where: str
 ) -> None:
-    """Refuse stored settings that name something to run which neither this program nor its user named.
+    """Refuse stored settings that name code which neither this program nor its user named.
 
     They may name classes of the packages that read and grade, whatever the options of their group name, and what
-    stands on this command line. Nothing is instantiated, and no module but the project's own imported.
+    stands on this command line. Nothing is instantiated, and only modules of this project are imported.
 
     Args:
         settings: parts of a stored configuration by their group, plain; as the file has them.
@@ -44,10 +44,10 @@ def check_stored(
     if refused:
         text = "\n".join(refused)
         raise ValueError(
-            f"the settings of {where} would run what is neither a part of this program nor named on this command "
-            f"line:\n{text}\nIf the folder is your own or you trust whoever made it: name these with the values you "
-            "expect, as in reward.reward.path=my_rewards.grade, or add trust=true, which runs all of it. Else choose "
-            "parts of your own (data=... data/format=..., reward=..., rollout=... environment=...)"
+            f"the settings of {where} would run code that is not in this program and not named on this command line. "
+            f"Found:\n{text}\nIf you trust the folder, name these with the values you expect (as in "
+            "reward.reward.path=my_rewards.grade), or add trust=true, which runs all of them. Otherwise choose your "
+            "own parts (data=... data/format=..., reward=..., rollout=... environment=...)"
         )
 
 

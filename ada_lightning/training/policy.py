@@ -361,7 +361,7 @@ class PolicyModule(ReadablePolicy):
         return self.advantage.weigh(groups)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Leave the weights out: the checkpoint callback writes them as a Hugging Face folder beside this file."""
+        """Leave the weights out: the checkpoint callback writes them as a Hugging Face folder next to this file."""
         checkpoint["state_dict"] = {}
         checkpoint["policy"] = {
             "policy_version": self.policy_version,

@@ -1,4 +1,4 @@
-"""What others read of a policy that trains: log-probabilities, states and weights, and those it began with."""
+"""Reads a training policy: log-probabilities, states and weights, and those it began with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers that are a function of what they are for, whatever else is computed beside them.
+"""Random numbers that depend only on a seed and their purpose, not on what else is computed.
 
 A generator gives the next number to whoever asks next, so a mask drawn with one depends on the split into microbatches
 and on what was drawn before. Here a number is a hash of its own key: the same for the same response, token and seed.

@@ -34,12 +34,12 @@ def check_streaming(method: Method, *, updates_per_rollout: int, num_processes: 
         num_processes > 1 and "rollout.stream_gradients needs one training process",
         method.refill.is_on and "rollout.stream_gradients does not go with refill",
         sampler.connect is not Sampler.connect
-        and f"rollout.stream_gradients does not go with {sampler.__name__}, which reads the policy meanwhile",
+        and f"rollout.stream_gradients does not work with {sampler.__name__}, which reads the policy meanwhile",
     )
 
 
 class StreamedGradients:
-    """Adds up the gradients of a step's prompts in the order in which they become complete, beside their sampling.
+    """Adds up the gradients of a step's prompts in the order in which they become complete, while others are sampled.
 
     An update is the gradient of a sum over prompts, so it does not matter when a part of it is computed as long as the
     weights stay, and nothing changes them before the rollout has ended. What a part is divided by
@@ -119,7 +119,7 @@ class StreamedGradients:
         if part is not None and all(of_pool.get(id(group.pool)) == group for group in part.groups):
             return part
         if part is not None:
-            self._warn("prompts are kept or weighed otherwise with their step than alone, so that nothing is streamed")
+            self._warn("prompts are kept or weighed differently in their step than alone, so nothing is streamed")
             self._policy.zero_grad(set_to_none=True)
         return StreamedPart()
 
@@ -166,4 +166,4 @@ class StreamedGradients:
             return
         self._policy.forget_update()
         self._policy.num_memory_retries += 1
-        self._warn("the memory beside a rollout does not suffice; lower data.max_tokens_per_microbatch")
+        self._warn("there is not enough memory to train during a rollout; lower data.max_tokens_per_microbatch")

@@ -236,12 +236,12 @@ def table() -> str:
         "sets": "average of sets",
     }
     lines = [
-        [name, f"**{interval}**" if interval == "as printed" else interval]
+        [f"{name}, **{interval}**" if interval == "as printed" else f"{name}, {interval}"]
         + [f"{lowest(rows, kind=kind, interval=interval, prompts=number):.1%}" for number in PROMPTS]
         for kind, name in kinds.items()
         for interval in dict.fromkeys(row["interval"] for row in rows if row["kind"] == kind)
     ]
-    return markdown(["figure", "interval", *(f"{number} prompts" for number in PROMPTS)], lines)
+    return markdown(["figure, interval", *(f"{number} prompts" for number in PROMPTS)], lines)
 
 
 if __name__ == "__main__":

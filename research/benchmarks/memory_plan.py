@@ -55,6 +55,11 @@ class Architecture:
         ends = 2 * (self.hidden + queries) + 2 * (self.hidden + keys) + 3 * (self.hidden + self.intermediate)
         return self.num_layers * rank * ends
 
+    @property
+    def cache_bytes(self) -> int:
+        """Keys and values of one token in every layer, in bf16."""
+        return 2 * 2 * self.num_layers * self.key_heads * self.head_size
+
     def layer_activations(self, num_tokens: int) -> int:
         """Bytes that autograd keeps of one layer under bf16 autocast (``--count`` compares)."""
         queries, keys = self.query_heads * self.head_size, self.key_heads * self.head_size
@@ -88,10 +93,33 @@ class Setting:
     logits_at_once: int = 1024
     """``policy.logprob_chunk_size``."""
     kv_cache_gib: float = 16.0
-    """``rollout.engine.kv_cache_gib``, on each GPU."""
+    """``rollout.engine.kv_cache_gib`` of vLLM, on each GPU."""
     lora_rank: int = 0
     """0 trains every weight."""
     has_reference: bool = False
+    num_slots: int = 0
+    """``rollout.engine.max_num_seqs`` of ``rollout=transformers``; 0: the engine is vLLM."""
+    slot_tokens: int = 768
+    """``rollout.max_model_tokens``, with ``rollout=transformers``."""
+
+    @property
+    def cache_gib(self) -> float:
+        """The engine's memory for keys and values; ``rollout=transformers`` takes it for all sequences at the start."""
+        if self.num_slots:
+            return self.num_slots * self.slot_tokens * self.architecture.cache_bytes / GIB
+        return self.kv_cache_gib
+
+    @property
+    def options(self) -> str:
+        """The command line's settings."""
+        engine = f"rollout.engine.kv_cache_gib={self.kv_cache_gib:g}"
+        if self.num_slots:
+            engine = f"rollout.engine.max_num_seqs={self.num_slots} rollout.max_model_tokens={self.slot_tokens}"
+        return (
+            f"{self.overrides} policy.gradient_checkpointing=true "
+            f"data.max_tokens_per_microbatch={self.tokens_per_microbatch} "
+            f"policy.logprob_chunk_size={self.logits_at_once} {engine}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +166,13 @@ def plan(setting: Setting) -> Plan:
         # bf16 logits of a chunk, kept, and on a GPU the float32 copies that become their gradient
         logits=setting.logits_at_once * model.vocabulary * (2 + 3 * 4) / GIB,
         engine_weights=2 * model.parameters / GIB,
-        kv_cache=setting.kv_cache_gib,
+        kv_cache=setting.cache_gib,
     )
 
 
 def sequences_in_cache(setting: Setting, num_tokens: int) -> int:
-    """How many sequences of a length the KV cache holds: keys and values of every layer in bf16."""
-    model = setting.architecture
-    per_token = 2 * 2 * model.num_layers * model.key_heads * model.head_size
-    return int(setting.kv_cache_gib * GIB // (per_token * num_tokens))
+    """How many sequences of a length the KV cache holds."""
+    return int(setting.cache_gib * GIB // (setting.architecture.cache_bytes * num_tokens))
 
 
 SETTINGS = (
@@ -170,6 +196,13 @@ SETTINGS = (
         "7B, all weights", "trainer=fsdp trainer.devices=8 trainer.num_nodes=2", QWEN_7B, 16, 80, kv_cache_gib=24.0
     ),
 )
+_TRANSFORMERS = "trainer=gpu rollout=transformers"
+WITHOUT_VLLM = (
+    Setting("1.5B, all weights", _TRANSFORMERS, QWEN_1_5B, 1, 80, num_slots=512),
+    Setting("1.5B, all weights", _TRANSFORMERS, QWEN_1_5B, 1, 24, 4096, 512, num_slots=128),
+    Setting("1.5B, LoRA", f"{_TRANSFORMERS} parameters=lora", QWEN_1_5B, 1, 24, 4096, 512, lora_rank=32, num_slots=128),
+)
+"""Those of docs/gpu.md."""
 RESPONSE_TOKENS = 3072
 """Prompt and response of the paper's runs: 1,024 + 2,048."""
 
@@ -183,14 +216,11 @@ def rows(settings: Sequence[Setting]) -> list[dict[str, object]]:
             {
                 "name": setting.name,
                 "gpus": f"{setting.num_gpus} x {setting.gpu_gib:g} GiB",
-                "overrides": f"{setting.overrides} policy.gradient_checkpointing=true "
-                f"data.max_tokens_per_microbatch={setting.tokens_per_microbatch} "
-                f"policy.logprob_chunk_size={setting.logits_at_once} "
-                f"rollout.engine.kv_cache_gib={setting.kv_cache_gib:g}",
+                "overrides": setting.options,
                 "gib": {name: round(getattr(parts, name), 1) for name in parts.__dataclass_fields__},
                 "total_gib": round(parts.total, 1),
                 "fits": parts.total <= setting.gpu_gib,
-                "sequences_in_cache": sequences_in_cache(setting, RESPONSE_TOKENS),
+                "sequences_in_cache": setting.num_slots or sequences_in_cache(setting, RESPONSE_TOKENS),
             }
         )
     return found
@@ -240,14 +270,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", action="store_true", help="also count what autograd keeps of a layer")
     arguments = parser.parse_args()
-    found = rows(SETTINGS)
-    print(*found, sep="\n")
+    found, without_vllm = rows(SETTINGS), rows(WITHOUT_VLLM)
+    print(*found, *without_vllm, sep="\n")
     counted = []
     if arguments.count:
         for model, num_tokens in ((SMOLLM2_135M, 512), (SMOLLM2_135M, 1024), (QWEN_1_5B, 512)):
             by_formula, kept = count_activations(model, num_tokens)
             counted.append({"model": model.name, "tokens": num_tokens, "formula": by_formula, "counted": kept})
-    save("memory_plan", plans=found, activations=counted, reserve_gib=RESERVE_GIB, sequence_tokens=RESPONSE_TOKENS)
+    save(
+        "memory_plan",
+        plans=found,
+        without_vllm=without_vllm,
+        activations=counted,
+        reserve_gib=RESERVE_GIB,
+        sequence_tokens=RESPONSE_TOKENS,
+    )
 
 
 if __name__ == "__main__":

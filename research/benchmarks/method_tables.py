@@ -1,4 +1,4 @@
-"""The tables of ``docs/methods.md`` and ``docs/methods_checked.md``, made from what every recipe says of itself."""
+"""What ``docs/methods.md`` and the two pages behind it say of each method, made from its recipe."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ada_lightning.methods.find import find_recipe, recipe_modules
-from ada_lightning.methods.recipe import Recipe
+from ada_lightning.methods.recipe import Card, Recipe
 from research.benchmarks.report import markdown
 
+NOTHING = "-"
+"""A recipe's field that has nothing to say."""
 DASH = chr(0x2013)
-"""Stands in a cell that has nothing to say."""
+"""Stands in its cell."""
 COST = {"responses": "responses per prompt"}
 """Heading of the column of costs, where it is not that."""
+FAMILIES = ("responses", "prompts", "training", "update")
+"""Parts of ``docs/methods.md``, each with a table."""
+KINDS = ("brute force", "enumeration", "simulation", "their loop, rewritten", "by hand", "nothing")
+"""What a rule can be compared with, as ``docs/methods_checked.md`` explains it."""
 
 
 def shipped() -> list[Recipe]:
@@ -22,36 +28,60 @@ def shipped() -> list[Recipe]:
     return [find_recipe(name) for name in names]
 
 
-def methods(table: str) -> str:
-    """What each method of a table changes, needs and costs."""
-    heads = ["experiment", "what it changes", "what it needs", COST.get(table, "cost"), "fidelity", "where it departs"]
-    cards = [(each, each.card) for each in shipped() if each.card is not None and each.card.table == table]
-    shared = {name for _, card in cards for name in card.also}
+def methods(family: str) -> str:
+    """The table of a family: what each method changes and costs; its fidelity links what it needs and departs in."""
     rows = []
-    for each, card in cards:
-        if each.name not in shared:
-            cells = (card.changes, card.needs, card.cost, card.fidelity, card.departs)
-            rows.append([_names(each, card.also), *(DASH if cell == "-" else cell for cell in cells)])
-    return markdown(heads, rows)
+    for names, card in _cards(family):
+        cost = DASH if card.cost == NOTHING else card.cost
+        rows.append([_code(names), card.changes, cost, f"[{card.fidelity}](departures.md#{anchor(names)})"])
+    return markdown(["experiment", "what it changes", COST.get(family, "cost"), "fidelity"], rows)
 
 
-def checked() -> str:
-    """What each method's rule is compared with, and by which test."""
-    found = [(each, each.checked) for each in shipped() if each.checked is not None]
+def departures(family: str) -> str:
+    """A section for each method of a family: what it needs, and where it departs from its source."""
+    sections = []
+    for names, card in _cards(family):
+        needs = "" if card.needs == NOTHING else f"*Needs* {card.needs}."
+        departs = "" if card.departs == NOTHING else card.departs
+        sections.append("\n\n".join(filter(None, (f"### {', '.join(names)}", needs, departs))) + "\n")
+    return "\n".join(["", *sections, ""])
+
+
+def checked(kind: str) -> str:
+    """The methods whose rule is compared with one kind of truth: what is compared, and by which test."""
+    found = [(each.name, each.checked) for each in shipped() if each.checked is not None]
     shared = {name for _, said in found for name in said.also}
-    rows = [
-        [_names(each, said.also), said.rule, said.against, f"`{said.test}`"]
-        for each, said in found
-        if each.name not in shared
+    items = [
+        f"- {_code((name, *said.also))}: {said.rule}. Test: `{said.test}`"
+        for name, said in found
+        if said.against == kind and name not in shared
     ]
-    return markdown(["experiments", "the rule", "compared with", "by"], rows)
+    return "\n".join(["", *items, ""]) + "\n"
 
 
-def _names(recipe: Recipe, also: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in (recipe.name, *also))
+def anchor(names: Sequence[str]) -> str:
+    """Return where a section of ``docs/departures.md`` stands.
+
+    Example:
+        >>> anchor(("cppo", "cppo_batch"))
+        'cppo-cppo_batch'
+    """
+    return "-".join(names)
+
+
+def _cards(family: str) -> list[tuple[tuple[str, ...], Card]]:
+    """Each card of a family with the names of the methods that it is about."""
+    found = [(each.name, each.card) for each in shipped() if each.card is not None and each.card.table == family]
+    shared = {name for _, card in found for name in card.also}
+    return [((name, *card.also), card) for name, card in found if name not in shared]
+
+
+def _code(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    **{f"methods_{table}": partial(methods, table) for table in ("responses", "prompts", "training", "update")},
-    "methods_checked": checked,
+    **{f"methods_{family}": partial(methods, family) for family in FAMILIES},
+    **{f"departures_{family}": partial(departures, family) for family in FAMILIES},
+    **{f"checked_{kind.replace(', ', '_').replace(' ', '_')}": partial(checked, kind) for kind in KINDS},
 }

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +22,8 @@ from typing import Any
 from scipy import stats
 
 from research.audit.coverage import table as evaluation_coverage
+from research.benchmarks.estimator_tables import ESTIMATOR_TABLES
+from research.benchmarks.gpu_tables import TABLES as GPU_TABLES
 from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.method_tables import TABLES as METHOD_TABLES
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
@@ -28,6 +32,9 @@ from research.studies.by_signal import table as by_signal
 from research.studies.calculator import table as calculator
 from research.studies.contest import Contest
 from research.studies.coverage import table as coverage
+from research.studies.does_it_pay import CONTROLS as OF_CONTROLS
+from research.studies.does_it_pay import DEFAULT_MODEL as OF_DEFAULT_MODEL
+from research.studies.does_it_pay import table as does_it_pay
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.dropping import TABLES as DROPPING_TABLES
@@ -38,6 +45,7 @@ from research.studies.field.staleness import TUNING as STALENESS_TUNING
 from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.real_model.compare import CONTESTS as REAL_MODEL
+from research.studies.real_model.compare import main_table as real_model_main
 from research.studies.real_model.compare import repeated_table, together_table
 from research.studies.real_model.compare import table as real_model
 from research.studies.real_model.setting import FIRST, GPU, GPU_ARMS, LONG
@@ -109,7 +117,7 @@ def _median(key: str, form: str, factor: float = 1.0) -> Cell:
 
 
 def _busy_machine() -> str:
-    columns = {"way": "{way}", "busy processes beside it": "{others}", "generation": "{generation_s:.1f} s"}
+    columns = {"way": "{way}", "other busy processes": "{others}", "generation": "{generation_s:.1f} s"}
     return _of(_load("busy_machine")["rows"], columns | {"update": "{update_s:.1f} s"})
 
 
@@ -118,18 +126,48 @@ def _engines() -> str:
     return _of(_load("engines")["rows"], columns)
 
 
+def _speed() -> str:
+    """Return the answers of docs/performance.md, each with what it was measured on."""
+    ahead = [ways["ahead"] for _, ways in _rollouts()]
+    bare = [found["bare"]["times_ours"] for found in _load("update")["speed"].values()]
+    trl = [ratio["per_step"] for name, ratio in _load("step_vs_trl")["ratios"].items() if "every group" in name]
+    vllm, cores = "2 CPU cores, vLLM, 135M model", "2 CPU cores, 135M model"
+    rows = [
+        ("a rollout's speed, of raw vLLM's", _span(row["over_vllm"] for row in ahead), vllm),
+        ("a rollout, times faster than in rounds", _span(row["over_barrier"] for row in ahead), vllm),
+        ("an update: seconds of a bare loop over ours", _span(bare), cores),
+        ("the same", f"{_load('gpu_update')['variants']['bare']['times_ours']:.2f}", "one H100, 1.5B model"),
+        ("a step of GRPO, times faster than TRL's", _span(trl), cores),
+        ("of a step, neither generation nor training", f"{_load('overhead')['overhead']:.1%}", vllm),
+    ]
+    return _markdown(["what", "figure", "measured on"], rows)
+
+
+def _span(values: Iterable[float]) -> str:
+    lowest, *_, highest = sorted(values)
+    return f"{lowest:.2f} to {highest:.2f}"
+
+
+def _rollouts() -> list[tuple[str, dict[str, Mapping[str, Any]]]]:
+    """Return each work with its rows by way."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in _load("rollout")["rows"]:
+        found.setdefault(f"{row['work']}, {row['prompts']}", {})[row["way"]] = row
+    return list(found.items())
+
+
 def _rollout() -> str:
-    found = _load("rollout")["rows"]
-    ways = ("vllm", "barrier", "continuous", "ahead")
-    lines = []
-    for work, prompts in dict.fromkeys((row["work"], row["prompts"]) for row in found):
-        rows = {row["way"]: row for row in found if (row["work"], row["prompts"]) == (work, prompts)}
-        ahead = rows["ahead"]
-        seconds = (f"{statistics.median(rows[way]['seconds']):.1f} s" for way in ways)
-        ratios = f"**{ahead['over_vllm']:.2f}**", f"**{ahead['over_barrier']:.2f}**", f"{ahead['wasted']:.1%}"
-        lines.append([f"{work}, {prompts}", *seconds, *ratios])
-    ours = ("ours", "ours / vLLM", "ours / barrier", "dropped tokens")
-    return _markdown(["work, prompts", "raw vLLM", "barrier", "nothing ahead", *ours], lines)
+    rows = [{"name": work} | dict(ways["ahead"]) for work, ways in _rollouts()]
+    columns = {"work, prompts": "{name}", "speed, of raw vLLM's": "**{over_vllm:.2f}**"}
+    return _of(rows, columns | {"times faster than rounds": "**{over_barrier:.2f}**", "dropped tokens": "{wasted:.1%}"})
+
+
+def _rollout_seconds() -> str:
+    names = {"vllm": "raw vLLM", "ahead": "ours", "continuous": "nothing ahead", "barrier": "rounds"}
+    lines = [
+        [work, *(f"{statistics.median(ways[way]['seconds']):.1f} s" for way in names)] for work, ways in _rollouts()
+    ]
+    return _markdown(["work, prompts", *names.values()], lines)
 
 
 def _update() -> str:
@@ -188,7 +226,7 @@ def _cluster() -> str:
         title = f"{scenario['model']}, {scenario['mix'].removeprefix('7B, ')}, M={scenario['block']}"
         dropped = f"{rows['continuous, ahead']['waste']:.1%}"
         lines.append([title, *ratios, f"{grpo} ({equal.removeprefix('GRPO ')})", dropped])
-    ways = ["barrier + re-entry", "barrier", "nothing ahead", "ours", "GRPO, as many responses", "dropped"]
+    ways = ["rounds + re-entry", "rounds", "nothing ahead", "ours", "GRPO, as many responses", "dropped"]
     return _markdown(["scenario", *ways], lines)
 
 
@@ -199,28 +237,27 @@ def _cluster_validation() -> str:
 
 def _cluster_engines() -> str:
     columns = {"engines": "{engines}"}
-    columns |= {name: f"{{{name}[seconds]:.0f}} s" for name in ("GRPO n=4", "barrier", "continuous")}
-    columns |= {"ours": "{continuous, ahead[seconds]:.0f} s", "efficiency of GRPO": "{GRPO n=4[efficiency]:.0%}"}
-    columns |= {"of barrier": "{barrier[efficiency]:.0%}", "of ours": "{continuous, ahead[efficiency]:.0%}"}
+    for name, way in (("GRPO", "GRPO n=4"), ("rounds", "barrier"), ("ours", "continuous, ahead")):
+        columns[name] = f"{{{way}[seconds]:.0f}} s, {{{way}[efficiency]:.0%}}"
+    columns["nothing ahead"] = "{continuous[seconds]:.0f} s"
     return _of(_load("cluster_sim")["engines"], columns)
 
 
 def _step_overlap() -> str:
     columns: dict[str, Cell] = {"engine and trainer": "{way}", "step": "{step_s:.0f} s"}
-    columns["sampling"] = lambda row: f"{row['latency_s'] or row['rollout_s']:.0f} s"
-    columns |= {"trainer waits": "{rollout_s:.0f} s", "update": "{update_s:.0f} s", "streamed": "{streamed_ratio:.0%}"}
-    return _of(_load("step_overlap")["rows"], columns | {"per 1,000 tokens": "{s_per_1k_tokens:.2f} s"})
+    columns |= {"trainer waits": "{rollout_s:.0f} s", "per 1,000 tokens": "{s_per_1k_tokens:.2f} s"}
+    return _of(_load("step_overlap")["rows"], columns)
 
 
-def _cluster_overlap() -> str:
-    cells: dict[tuple[str, ...], dict[int, str]] = {}
+def _cluster_overlap(model: str) -> str:
+    cells: dict[tuple[int, str], dict[int, str]] = {}
     for row in _load("cluster_overlap")["rows"]:
-        way = (row["model"], str(row["lag"]), row["way"], "streamed" if row["streamed"] else "at the end")
-        cells.setdefault(way, {})[row["engines"]] = f"{row['period_s']:.1f} s, {row['efficiency']:.0%}"
+        if row["model"] == model:
+            way = (row["lag"], row["way"] + (", streamed" if row["streamed"] else ""))
+            cells.setdefault(way, {})[row["engines"]] = f"{row['period_s']:.1f} s, {row['efficiency']:.0%}"
     numbers = sorted({number for of in cells.values() for number in of})
-    columns = ["model", "lag", "weights", "gradient", "1 engine", *(f"{number}" for number in numbers[1:])]
-    lines = [[*way, *(of.get(number, "") for number in numbers)] for way, of in sorted(cells.items())]
-    return _markdown(columns, lines)
+    lines = [[lag, way, *(of.get(number, "") for number in numbers)] for (lag, way), of in sorted(cells.items())]
+    return _markdown(["lag", "weights and gradients", "1 engine", *(f"{number}" for number in numbers[1:])], lines)
 
 
 def _engine_pool() -> str:
@@ -228,8 +265,8 @@ def _engine_pool() -> str:
         "engine in": "{way}",
         "rollout": _median("seconds", "{:.2f} s"),
         "ratio": "{seconds_ratio:.2f}",
-        "CPU": _median("cpu_seconds", "{:.2f} s"),
-        "CPU ratio": "{cpu_seconds_ratio:.2f}",
+        "CPU seconds": _median("cpu_seconds", "{:.2f}"),
+        "their ratio": "{cpu_seconds_ratio:.2f}",
         "weight sync": _median("sync_s", "{:.0f} ms", 1000),
         "same tokens": lambda row: "yes" if row["same_tokens"] else "no",
         "balance": lambda row: "" if row["balance"] is None else f"{row['balance']:.2f}",
@@ -238,19 +275,12 @@ def _engine_pool() -> str:
 
 
 def _attack() -> str:
-    def milliseconds(name: str) -> Cell:
-        return lambda row: "" if row[name] is None else f"{row[name]:.1f} ms"
-
     columns: dict[str, Cell] = {
-        "reward": "{reward}",
-        "family": "{family}",
+        "reward, family": lambda row: f"{row['reward']}, {row['family'].removeprefix('function: ')}",
         "responses": "{responses}",
-        "false positives": lambda row: _share(row["false_positives"], row["known_wrong"]),
-        "false negatives": _false_negatives,
+        "wrong verdicts": lambda row: _share(row["false_positives"] + row["false_negatives"], row["known_verdicts"]),
         "failed grades": lambda row: ", ".join(f"{times} {why}" for why, times in row["failures"].items()) or "none",
-        "median": milliseconds("median_ms"),
-        "99%": milliseconds("p99_ms"),
-        "longest": milliseconds("max_ms"),
+        "longest": lambda row: "" if row["max_ms"] is None else f"{row['max_ms']:.1f} ms",
     }
     return _of(_load("reward_attack", REWARDS)["rows"], columns)
 
@@ -305,9 +335,13 @@ def _grading() -> str:
     return _of(found["graders"], columns)
 
 
+NOT_BY_KIND = ("math-verify, alone", "verl gsm8k")
+"""Graders of which the page shows the sums over kinds alone."""
+
+
 def _grading_kinds() -> str:
     found = _load("grading", REWARDS)
-    names = [grader["name"] for grader in found["graders"]]
+    names = [grader["name"] for grader in found["graders"] if grader["name"] not in NOT_BY_KIND]
     return _markdown(["pairs (equal / unequal)", *names], [graded_kind(row, names) for row in found["rows"]])
 
 
@@ -325,18 +359,6 @@ def _curriculum() -> str:
     return _of(_load("curriculum", FOLDER.parent)["rows"], columns)
 
 
-def _supported() -> str:
-    """Return how much of 1/p the exact estimator of log p follows: its factor on grad p, by exact sums, times p."""
-    found = _load("estimator_bias", DOCS)
-    columns = {rate: found["pass_rates"].index(rate) for rate in (0.02, 0.05, 0.1, 0.2, 0.5)}
-    rows = [
-        (name.partition(" / ")[0], *(f"{row['multiplier'][at] * rate:.0%}" for rate, at in columns.items()))
-        for name, row in found["methods"].items()
-        if name.endswith(" / exact log p")
-    ]
-    return _markdown(["sampler", *(f"p = {rate:g}" for rate in columns)], rows)
-
-
 def _by_rate(form: Callable[[Mapping[str, Any], int], str]) -> str:
     """Return a figure of every combination of ``docs/estimator_bias.json`` by pass rate."""
     found = _load("estimator_bias", DOCS)
@@ -345,98 +367,41 @@ def _by_rate(form: Callable[[Mapping[str, Any], int], str]) -> str:
     return _markdown(["sampler / estimator", *(f"p = {rate:g}" for rate in columns)], rows)
 
 
-def _multiplier() -> str:
-    def form(row: Mapping[str, Any], at: int) -> str:
-        value, wanted = row["multiplier"][at], row["wanted"][at]
-        return f"{value:.3g} ({value / wanted:.{6 if row['exact'] else 2}f})"
-
-    return _by_rate(form)
-
-
-def _noise_per_signal() -> str:
-    return _by_rate(lambda row, at: f"{row['noise_per_signal'][at]:.3g}")
-
-
-def _giving_up() -> str:
-    columns = {"pass rates": "{mix}", "price": "{price:g}", "responses per prompt": "{responses_per_prompt:.1f}"}
-    columns |= {"completed per 1,000 responses": "{completed_per_1000:.0f}"}
-    columns |= {"completed prompts": "{completed_ratio:.0%}"}
-    return _of(_load("giving_up", DOCS)["rows"], columns)
-
-
-def _memory_plan() -> str:
-    def gib(*parts: str) -> Cell:
-        return lambda row: f"{sum(row['gib'][part] for part in parts):.1f}"
-
-    columns: dict[str, Cell] = {
-        "model": "{name}",
-        "GPUs": "{gpus}",
-        "settings": "`{overrides}`",
-        "weights, gradients, Adam": gib("weights", "gradients", "optimizer"),
-        "activations, logits": gib("activations", "logits"),
-        "engine, KV cache": gib("engine_weights", "kv_cache"),
-        "GiB a GPU": lambda row: ("**{:.0f}**" if row["fits"] else "{:.0f}: does not fit").format(row["total_gib"]),
-        "sequences in the KV cache": "{sequences_in_cache}",
-    }
-    return _of(_load("memory_plan")["plans"], columns)
-
-
-def _gpu_update() -> str:
-    found = _load("gpu_update")
-    rows = [{"name": name, **row} for name, row in found["variants"].items()]
-    names = {"ours": "`parameters=lora`", "checkpointing": "`parameters=lora`, checkpointing"}
-    ours = found["variants"]["ours"]["seconds"]
-    for name, title in names.items():
-        row = found["lora"][name]
-        rows.append({"name": title, **row, "times_ours": row["seconds"] / ours})
-    columns: dict[str, Cell] = {
-        "update": "{name}",
-        "seconds (lowest to highest)": "{seconds:.2f} ({lowest_s:.2f} to {highest_s:.2f})",
-        "beside ours": "{times_ours:.2f}",
-        "tokens": "{computed_tokens:,}",
-        "tokens/s": "{tokens_per_s:,}",
-        "TFLOP/s": "{tflops:.0f}",
-        "the first, s": "{first_s:.1f}",
-        "peak GiB": "{peak_gib:.1f}",
-    }
-    return _of(rows, columns)
-
-
-def _memory_activations() -> str:
-    columns = {"layer of": "{model}", "tokens": "{tokens}"}
-    columns |= {"bytes by formula": "{formula:,}", "bytes counted": "{counted:,}"}
-    return _of(_load("memory_plan")["activations"], columns)
-
-
 def _exact_resume() -> str:
     def same(key: str, total: str) -> Cell:
         return lambda row: f"{row[total] - row[key]} of {row[total]}"
 
     columns: dict[str, Cell] = {
         "mode": "{mode}",
-        "run": "{run}",
+        "stopped by": "{run}",
         "rollouts with the same tokens": same("rollouts_with_other_tokens", "rollouts"),
-        "with the same dropped tokens": same("rollouts_with_other_waste", "rollouts"),
-        "largest difference of a log-probability": "{logprob_difference:.1g}",
         "updates with the same bits": same("updates_with_other_weights", "updates"),
-        "largest difference of a weight": "{weight_difference:.1g}",
-        "columns of metrics.csv that differ": lambda row: _named(row["metric_cells_that_differ"]),
-        "prompts.csv, responses": lambda row: (
-            "equal" if row["prompt_log_is_equal"] and row["responses_are_equal"] else "differ"
-        ),
+        "what differs": _resumed_otherwise,
     }
     rows = [
-        {"mode": row["mode"], "run": "again" if name == "again" else ", ".join(row["faults"])} | row[name]
+        {"mode": row["mode"], "run": "nothing (run again)" if name == "again" else _stops(row["faults"])} | row[name]
         for row in _load("exact_resume", RELIABILITY)["rows"]
         for name in ("again", "killed")
     ]
     return _of(rows, columns)
 
 
-def _named(columns: Sequence[str]) -> str:
-    if len(columns) > 3:
-        return str(len(columns))
-    return ", ".join(f"`{column}`" for column in columns) or "none"
+def _stops(faults: Sequence[str]) -> str:
+    """Return the kinds of faults, those of one kind counted; in which steps they came is in the file."""
+    kinds = Counter(fault.partition(" in step ")[0].replace("_", " ") for fault in faults)
+    return ", ".join(kind if times == 1 else f"{kind} ({times} times)" for kind, times in kinds.items())
+
+
+def _resumed_otherwise(row: Mapping[str, Any]) -> str:
+    """Say what of a run is not what it is without a stop, the largest differences with it."""
+    columns = row["metric_cells_that_differ"]
+    found = [f"{len(columns)} columns of figures"] if len(columns) > 3 else [f"`{column}`" for column in columns]
+    found += [] if row["prompt_log_is_equal"] and row["responses_are_equal"] else ["responses"]
+    if 0 < row["logprob_difference"] < math.inf:  # infinite where tokens differ
+        found.append(f"log-probabilities ({row['logprob_difference']:.1g})")
+    if row["weight_difference"]:
+        found.append(f"weights ({row['weight_difference']:.1g})")
+    return ", ".join(found) or "nothing"
 
 
 def _soak() -> str:
@@ -483,16 +448,19 @@ def _hostile_environments() -> str:
 
 
 def _hostile_decoding() -> str:
-    columns: dict[str, Cell] = {"environments": "{name}", "steps": "{steps}"}
-    for name, text in (("step", "a step"), ("gap", "between steps"), ("work", "of it computed")):
-        columns |= {f"{text}, {part}": f"{{{name}_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
-    columns |= {
+    cells = {"steps": "{steps}"}
+    for name, text in (("step", "a step"), ("gap", "between two steps"), ("work", "of it computed")):
+        cells |= {f"{text}, {part}": f"{{{name}_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
+    cells |= {
         "waits longer than the step before": "{longer_than_their_step}",
         "of them computed that long": "{computed_longer}",
-        "of the time": "{share_waited:.1%}",
+        "share of the time between steps": "{share_waited:.1%}",
     }
     found = _load("hostile_environments", RELIABILITY)
-    return _of(_named_rows(found["decoding"]), columns) + f"\n{_load_average(found).capitalize()}.\n"
+    kinds = found["decoding"]
+    lines = [[title, *(cell.format_map(row) for row in kinds.values())] for title, cell in cells.items()]
+    table = _markdown(["environments", *kinds], lines)
+    return table + f"\n{_load_average(found).capitalize()}.\n"
 
 
 def _environment_throughput() -> str:
@@ -512,26 +480,26 @@ def _load_average(found: Mapping[str, Any]) -> str:
     return f"load average {found['load_average']:.1f} on {found['machine']['cores']} cores"
 
 
-def _allocators() -> str:
+def _allocators(mix: str) -> str:
+    """Return what each allocator draws and finds for one distribution of pass rates."""
     from research.benchmarks.allocators import relative
 
     content = _load("allocators")
     width = stats.t.ppf(0.975, content["steps"] - 1)
-    found = {(row["method"], row["mix"]): row for row in relative(content["rows"])}
-    methods, mixes = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
-    lines = []
-    for method in methods:
-        drawn = [found[method, mix]["responses_per_prompt"]["mean"] for mix in (mixes[0], mixes[-1])]
-        cells = [method, "-".join(dict.fromkeys(f"{number:.1f}" for number in sorted(drawn)))]
-        for mix in mixes:
-            signals = found[method, mix]["signals_per_1000"]
-            cells.append(f"{signals['mean']:.0f} ± {width * signals['error']:.0f}")
-            for key in ("relative_variance", "relative_variance_by_tokens"):
-                variance = found[method, mix][key]
-                cells.append(f"{variance['mean']:.2f} ± {width * variance['error']:.2f}" if variance["error"] else "1")
-        lines.append(cells)
-    parts = [f"{mix}: {part}" for mix in mixes for part in ("signals", "variance", "by tokens")]
-    return _markdown(["allocator", "responses per prompt", *parts], lines)
+
+    def shown(mean: Mapping[str, float], digits: int) -> str:
+        if not mean["error"]:  # what the others are multiples of
+            return "1"
+        return f"{mean['mean']:.{digits}f} ± {width * mean['error']:.{digits}f}"
+
+    columns: dict[str, Cell] = {
+        "allocator": "{method}",
+        "responses per prompt": lambda row: f"{row['responses_per_prompt']['mean']:.1f}",
+        "signals": lambda row: shown(row["signals_per_1000"], 0),
+        "variance": lambda row: shown(row["relative_variance"], 2),
+        "variance, by tokens": lambda row: shown(row["relative_variance_by_tokens"], 2),
+    }
+    return _of([row for row in relative(content["rows"]) if row["mix"] == mix], columns)
 
 
 def _of_contests(study: str, contests: Iterable[Contest]) -> dict[str, Callable[[], str]]:
@@ -565,7 +533,7 @@ def _trl_cgrpo() -> str:
             off = f"{max(abs(u / s - 1) for u, s in zip(row['update'], row['stated'], strict=True)):.0e}"
         name = row["method"] + (f", `scale_rewards={row['scale_rewards']}`" if "scale_rewards" in row else "")
         lines.append([name, *cells, off])
-    return _markdown(["method", *(f"p = {rate:g}" for rate in rates), "off what it states"], lines)
+    return _markdown(["method", *(f"p = {rate:g}" for rate in rates), "error of its statement"], lines)
 
 
 def _gate() -> str:
@@ -574,15 +542,15 @@ def _gate() -> str:
         "prompts": found["num_prompts"],
         "pass rate": f"{found['pass_rate']:.2f}",
         "mean of p (1 - p)": f"{found['mean_spread']:.3f}",
-        "that of the best quarter, over it": f"**{found['best_quarter_over_mean']:.2f}** (asked: 2)",
+        "best quarter of prompts, over that mean": f"**{found['best_quarter_over_mean']:.2f}** (asked: 2)",
         **{
-            f"that of the quarter which {number} responses of each choose, over it": f"{ratio:.2f}"
+            f"quarter that {number} responses each choose, over it": f"{ratio:.2f}"
             for number, ratio in found["found_over_mean"].items()
         },
         "groups of four with a signal": f"**{found['signal_ratio_of_4']:.0%}** (asked: a third)",
     }
     rates = [
-        (f"pass rate, `{task}`" + ("" if row["is_readable"] else ", not to be read off"), f"{row['pass_rate']:.2f}")
+        (f"pass rate, `{task}`" + ("" if row["is_readable"] else ", difficulty hidden"), f"{row['pass_rate']:.2f}")
         for task, row in found["by_task"].items()
     ]
     return _markdown(["of the start", "figure"], [*figures.items(), *rates])
@@ -602,7 +570,9 @@ def _calibration() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "speed": _speed,
     "rollout": _rollout,
+    "rollout_seconds": _rollout_seconds,
     "engines": _engines,
     "busy_machine": _busy_machine,
     "update": _update,
@@ -614,7 +584,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "cluster": _cluster,
     "cluster_validation": _cluster_validation,
     "cluster_engines": _cluster_engines,
-    "cluster_overlap": _cluster_overlap,
+    "cluster_overlap": partial(_cluster_overlap, "1.5B"),
+    "cluster_overlap_7b": partial(_cluster_overlap, "7B"),
     "step_overlap": _step_overlap,
     "engine_pool": _engine_pool,
     "attack_summary": _attack_summary,
@@ -623,11 +594,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "grading": _grading,
     "grading_kinds": _grading_kinds,
     "curriculum": _curriculum,
-    "supported": _supported,
-    "allocators": _allocators,
-    "memory_plan": _memory_plan,
-    "gpu_update": _gpu_update,
-    "memory_activations": _memory_activations,
+    **{f"allocators_{mix.replace(' ', '_')}": partial(_allocators, mix) for mix in ("step 50", "step 400", "wide")},
     "exact_resume": _exact_resume,
     "soak": _soak,
     "soak_faults": _soak_faults,
@@ -635,10 +602,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "hostile_environments": _hostile_environments,
     "hostile_decoding": _hostile_decoding,
     "environment_throughput": _environment_throughput,
-    "multiplier": _multiplier,
-    "noise_per_signal": _noise_per_signal,
-    "giving_up": _giving_up,
-    "field_tuning": FIELD_TUNING.table,
+    "field_tuning": FIELD_TUNING.summary,
     "smollm2_tuning": SMOLLM2_TUNING.table,
     "trl": partial(_started, TRL),
     "trl_tuning": trl_tuning,
@@ -646,9 +610,12 @@ TABLES: dict[str, Callable[[], str]] = {
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},
-    "field_newer_tuning": NEWER_TUNING.table,
+    "field_newer_tuning": NEWER_TUNING.summary,
     "field_newer": partial(_started, NEWER),
     "field_newer_prices": NEWER.prices,
+    "does_it_pay": does_it_pay,
+    "controls_main": partial(does_it_pay, OF_CONTROLS),
+    "default_model_main": partial(does_it_pay, OF_DEFAULT_MODEL),
     "calculator": calculator,
     "study_coverage": coverage,
     "evaluation_coverage": evaluation_coverage,
@@ -658,6 +625,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "real_model_gpu_arms": partial(real_model, GPU_ARMS.name),
     "real_model_gpu_repeated": repeated_table,
     "real_model_together": together_table,
+    "real_model_main": real_model_main,
     **{f"real_model_{name}_prices": REAL_MODEL[name].prices for name in (LONG.name, GPU_ARMS.name)},
     "staleness": staleness,
     "staleness_tuning": STALENESS_TUNING.table,
@@ -666,7 +634,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "real_model_gate": _gate,
     "real_model_calibration": _calibration,
     **VARIANCE_TABLES,
+    **ESTIMATOR_TABLES,
     **METHOD_TABLES,
+    **GPU_TABLES,
     **DROPPING_TABLES,
     "when_to_use": when_to_use,
     "when_to_use_by_signal": by_signal,

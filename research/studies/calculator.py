@@ -102,7 +102,8 @@ def table() -> str:
         minutes = f"{fmean(end['seconds'] for end in ends) / 60:.0f}"
         lines.append([f"`{method}`", *rates, gain, "" if method == GRPO else over, *costs, minutes, len(rows)])
     names = ("held-out before", "after", "gain", "over GRPO", "tokens drawn", "trained", "updates", "minutes", "seeds")
-    return markdown(["method", *names], lines)
+    methods, *figures = zip(*lines, strict=True)
+    return markdown(["mean over seeds", *methods], [[name, *of] for name, of in zip(names, figures, strict=True)])
 
 
 def before(row: Row) -> float:

@@ -11,8 +11,8 @@ from statistics import fmean
 
 from research.benchmarks.report import markdown
 from research.studies.curves import Estimate, Runs, difference, final_level, time_scale
-from research.studies.curves_plot import plot
-from research.studies.methods import GRPO
+from research.studies.curves_plot import Picture, plot
+from research.studies.methods import GRPO, written
 from research.studies.runs import Results, StudyRun, train_missing
 
 COMPARATOR = {"generated_tokens": "grpo_n4", "trained_tokens": "grpo_n4", "seconds": "grpo_n4_4_updates"}
@@ -70,7 +70,9 @@ class Contest:
     picture: Path | None = None
     drawn_costs: Sequence[str] = ("generated_tokens", "seconds")
     """By which the curves are drawn."""
-    rate: str = "held-out avg@4"
+    title: str = ""
+    """Of the picture: model with its size, and prompts."""
+    rate: str = "avg@4 (held-out share right)"
     """What the curves are of."""
     shown: Sequence[str] = ()
     """Methods that are drawn in colour; all unless given."""
@@ -106,7 +108,10 @@ class Contest:
         return {method: runs for method, runs in found.items() if runs and len(runs) == most}
 
     def table(self, num_seeds: int = 0) -> str:
-        """Return where the methods end, and how many times less they spend than one GRPO along the whole run."""
+        """Return where the methods end, and how many times less they spend than one GRPO along the whole run.
+
+        The GRPO that a column compares with has a 1 there.
+        """
         found = self.curves(num_seeds)
         apart = [seed for seed in self.unseen_seeds if all(seed in runs for runs in found.values())]
         unseen = {method: {seed: runs[seed] for seed in apart} for method, runs in found.items()}
@@ -118,11 +123,13 @@ class Contest:
             if apart:  # two seeds tell of no interval
                 scales.append(f"{time_scale(unseen['grpo_n4'], unseen[row.method], 'generated_tokens').value:.2f}")
             level = f"{row.level:.3f} ({row.lowest:.3f} to {row.highest:.3f})"
-            rows.append([f"`{row.method}`", level, row.gain.written("+.3f"), *scales, row.num_seeds])
-        costs = [f"{cost.replace('_', ' ')}, beside `{base}`" for cost, base in self.comparator.items()]
+            rows.append([written(row.method, "`"), level, row.gain.written("+.3f"), *scales, row.num_seeds])
+        costs = [cost.replace("_", " ") for cost in self.comparator]
         if apart:
             costs.append(f"tokens, seeds {' and '.join(map(str, apart))} alone")
-        return markdown(["method", "held-out at the end", "over the best GRPO", *costs, "seeds"], rows)
+        return markdown(
+            ["method", f"{self.rate.partition(' ')[0]} at the end", "minus the best GRPO's", *costs, "seeds"], rows
+        )
 
     def prices(self) -> str:
         """Return what each phase took, and what training a token costs in generated ones: means over seeds."""
@@ -135,18 +142,27 @@ class Contest:
             seconds = [fmean(row["seconds"][phase] for row in rows) for phase in ("rollout", "update", "sync")]
             trained = fmean(row["curve"][-1]["trained_tokens"] / row["curve"][-1]["generated_tokens"] for row in rows)
             estimates = f"{fmean(timed):.0f} s" if len(timed) == len(rows) else "-"
-            price = seconds[1] / seconds[0] / trained
+            ratio = seconds[1] / seconds[0] / trained
             lines.append(
-                [f"`{method}`", *(f"{each:.0f} s" for each in seconds), estimates, f"{trained:.0%}", f"{price:.2f}"]
+                [
+                    written(method, "`"),
+                    *(f"{each:.0f} s" for each in seconds),
+                    estimates,
+                    f"{trained:.0%}",
+                    f"{ratio:.2f}",
+                ]
             )
-        names = ["rollouts", "updates", "weight syncs", "estimates", "tokens trained", "price of training one"]
+        names = ["rollouts", "updates", "weight syncs", "estimates", "tokens trained", "cost ratio"]
         return markdown(["method", *names], lines)
 
     def draw(self, num_seeds: int = 0) -> None:
         """Draw the learning curves."""
         if self.picture is not None:
             found = self.curves(num_seeds)
-            plot(found, self.picture, shown=self.shown or list(found), costs=self.drawn_costs, rate=self.rate)
+            most = max(map(len, found.values()), default=0)
+            shown = self.shown or list(found)
+            title = ", ".join(filter(None, (self.title, f"{most} seeds")))
+            plot(found, self.picture, Picture(title, self.rate, shown, self.drawn_costs, self.comparator))
 
 
 def main(

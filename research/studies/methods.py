@@ -73,6 +73,20 @@ SETTINGS_OF = {
     "grpo_chosen_4_updates": "grpo_n4_4_updates",
 }
 """Methods that take the settings of another, where they were not tuned themselves."""
+_FOUR_UPDATES = "_4_updates"
+
+
+def written(method: str, mark: str = "") -> str:
+    """Return a method's name as pages and pictures have it; ``mark`` stands on both sides of what is code.
+
+    Example:
+        >>> written("grpo_n4_4_updates", "`"), written("ada")
+        ('`grpo_n4`, 4 updates', 'ada')
+    """
+    name = method.removesuffix(_FOUR_UPDATES)
+    return f"{mark}{name}{mark}" + (", 4 updates" if name != method else "")
+
+
 QUIET = (
     "logger=csv",
     "~callbacks.preview",

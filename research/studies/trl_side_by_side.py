@@ -18,7 +18,7 @@ from typing import Any
 from research.benchmarks.report import DOCS, markdown
 from research.studies.contest import Contest, main
 from research.studies.curves import TOKENS, final_level
-from research.studies.field.setting import prepare
+from research.studies.field.setting import MODEL_SIZE, prepare
 from research.studies.methods import Settings
 from research.studies.runs import ROOT, Results, StudyRun, train_missing
 from research.studies.tuning import NotTunedError
@@ -122,6 +122,7 @@ CONTEST = Contest(
     compared_runs,
     NUM_SEEDS,
     picture=RESULTS / "curves.png",
+    title=f"{MODEL_SIZE}, TRL's trainer",
     shown=METHODS,
     comparator={TOKENS: "trl", "seconds": "trl"},
     grpo=("trl", "grpo"),

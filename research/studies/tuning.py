@@ -10,7 +10,7 @@ from pathlib import Path
 
 from research.benchmarks.report import markdown
 from research.studies.curves import Curve, final_level
-from research.studies.methods import SETTINGS_OF, Settings
+from research.studies.methods import SETTINGS_OF, Settings, written
 from research.studies.runs import Results, StudyRun, train_missing
 
 
@@ -65,8 +65,24 @@ class Tuning:
             texts = {settings: f"{final_level([curve]):.3f}" for settings, curve in found[method].items()}
             best = taken(found[method], noise=self.noise)
             texts[best] = f"**{texts[best]}**"
-            lines.append([f"`{method}`", *(texts.get(settings, "-") for settings in columns)])
+            lines.append([written(method, "`"), *(texts.get(settings, "-") for settings in columns)])
         return markdown(["method", *(f"{lr:g}, {prompts}" for lr, prompts in columns)], lines)
+
+    def summary(self) -> str:
+        """Return what was taken of every method, between the lowest and the highest level of its grid."""
+        results, lines = self.results(), []
+        for method, grid in self.grids.items():
+            runs = {each: self.run(method, each) for each in grid}
+            curves = {each: results.row(run)["curve"] for each, run in runs.items() if results.has(run)}
+            if not curves:
+                continue
+            best = taken(curves, noise=self.noise)
+            levels = {each: final_level([curve]) for each, curve in curves.items()}
+            ends = (levels[best], max(levels.values()), min(levels.values()))
+            cells = [f"{best.lr:g}", best.prompts, *(f"{level:.3f}" for level in ends), len(curves)]
+            lines.append([written(method, "`"), *cells])
+        columns = ["learning rate", "prompts per update", "avg@4", "highest", "lowest", "settings tried"]
+        return markdown(["method", *columns], lines) if lines else "No figures yet.\n"
 
     def main(self, description: str, arguments: Sequence[str] | None = None) -> None:
         """Train what is missing, then print the table."""

@@ -26,6 +26,6 @@ def test_the_page_runs(programs, store, tmp_path):
     options.append(f"logger.mlflow.tracking_uri={store}")
     result = programs.run(program, *arguments, *options, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "update: exact for f(p) = log p as far as 16 responses can see" in result.stdout
+    assert "f(p) = log p (p: pass rate), exactly as far as 16 responses can see" in result.stdout
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert (summary["status"], summary["policy_version"]) == ("finished", 2)

@@ -44,7 +44,7 @@ def test_a_loss_with_parameters_leaves_and_restores_them(train, capfd):
     killed_after(whole, 2)
     parts = train(*options, "num_steps=3", "ckpt=last", experiment="flowrl", name="parts")
     out, _ = capfd.readouterr()
-    assert "update: no f(p): towards the reference tilted by exp(15 * normalised reward - log Z) per token" in out
+    assert "tilted by exp(15 * normalised reward - log Z) per token" in out
     for name in ("rollout/reward_first_round", "rollout/generated_tokens"):
         assert column(parts, name) == column(whole, name), name
     for name in ("train/loss", "train/log_z", "train/loss_grad_norm", "train/grad_norm"):

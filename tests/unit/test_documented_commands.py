@@ -23,6 +23,7 @@ from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import choose_hardware
 from ada_lightning.programs import export, report
 from ada_lightning.programs.start import CONFIG_DIR as CONF
+from research.studies.real_model.setting import ARMS, GPU_ARMS, LONG
 from tests.unit.config.composing import composed, problems
 from tests.unit.documented import PAGES, ROOT, SOURCES, arguments, commands, settings
 
@@ -278,7 +279,7 @@ def test_a_command_for_several_gpus_passes_the_check_and_starts_an_engine_for_a_
 @pytest.mark.parametrize("rollout", ["vllm_cpu", "vllm_process", "ray"])
 def test_an_engine_with_the_settings_of_a_cpu_is_warned_of_on_a_gpu(rollout):
     with pytest.warns(
-        UserWarning, match=r"the settings of a CPU .*use rollout=vllm_gpu, with several training processes"
+        UserWarning, match=r"the settings of a CPU .*Use rollout=vllm_gpu\. With several training processes"
     ):
         check_config(composed("trainer=gpu", f"rollout={rollout}"))
 
@@ -315,6 +316,26 @@ def test_a_command_for_data_of_ones_own_leaves_room_for_an_answer_and_says_where
     assert list(settings_notices(ConfigView(cfg))) == []
 
 
+@pytest.mark.parametrize("where", ["on a CPU", "on a GPU", "with vLLM"])
+def test_a_command_for_a_run_of_ones_own_passes_the_check(where, monkeypatch, problems_file):
+    """And is the method, and the size of a step, that the study of a real model has."""
+    on_a_cpu, on_a_gpu = [words for page, _, words in OWN_DATA if page == "docs/use.md"]
+    overrides = on_a_cpu if where == "on a CPU" else on_a_gpu
+    if where == "with vLLM":
+        (engine,) = [words for words in commands("docs/use.md") if "rollout=vllm_gpu" in words]
+        replaced = {word.partition("=")[0] for word in engine}
+        overrides = [word for word in overrides if word.partition("=")[0] not in replaced - {"+experiment"}]
+        overrides += [word for word in engine if not word.startswith("+experiment")]
+    of_the_hub = ("model.path=", "data.source.name=", "data.source.answer_pattern=")
+    offline = [word for word in overrides if not word.startswith(of_the_hub)]
+    cfg = checked(here(offline, problems_file), monkeypatch, Launch("", 1, 1))
+    assert cfg.trainer.accelerator == ("cpu" if where == "on a CPU" else "cuda")
+    arm, settings = ARMS["grpo_chosen_by_spread"], set(overrides)
+    assert {f"+experiment={arm.experiment}", *arm.settings, "optimizer/schedule=linear"} <= settings
+    assert (cfg.data.prompts_per_step, cfg.data.num_minibatches) == (LONG.prompts, 1)
+    assert set(GPU_ARMS.machine[:2]) <= settings or where != "on a GPU"
+
+
 def test_the_pages_have_commands_for_data_of_ones_own():
     assert [(page, program) for page, program, _ in OWN_DATA] == [
         ("README.md", "train"),
@@ -334,9 +355,9 @@ def test_the_pages_have_commands_for_data_of_ones_own():
 def test_the_default_length_is_warned_of_where_answers_need_more(overrides, what):
     (notice,) = settings_notices(ConfigView(composed(*overrides)))
     assert notice == (
-        f"rollout.sampling.max_new_tokens = 32 cuts every response of {what} at 32 tokens, where hardly any answer can "
-        "stand; for responses of up to 512 tokens: rollout.sampling.max_new_tokens=512 rollout.max_model_tokens=768"
-        "; if it is meant: rollout.sampling.max_new_tokens=32"
+        f"rollout.sampling.max_new_tokens = 32 cuts every response of {what} at 32 tokens, which is too short for "
+        "most answers. For responses of up to 512 tokens: rollout.sampling.max_new_tokens=512 "
+        "rollout.max_model_tokens=768. If you want short responses: rollout.sampling.max_new_tokens=32"
     )
     assert list(settings_notices(ConfigView(composed(*overrides)), ["rollout.sampling.max_new_tokens=32"])) == []
     assert list(settings_notices(ConfigView(composed(*overrides, "rollout.sampling.max_new_tokens=64")))) == []

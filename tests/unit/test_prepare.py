@@ -98,7 +98,7 @@ def test_another_band_or_threshold_draws_nothing_anew(whole, capsys):
     num_hard = pq.read_table(whole / "selected.parquet").num_rows
     num_all = run(whole, "band=all")
     assert num_all == 12 > num_hard
-    assert f"all 12 prompts are stored in {whole}; nothing is drawn" in capsys.readouterr().out
+    assert f"all 12 prompts are already stored in {whole}; only the selection" in capsys.readouterr().out
     assert run(whole, "rollout.positive_threshold=1.5", "band=all", "band.max_positive=0") == 12
     assert run(whole) == num_hard
     assert len(right_or_wrong.opened) == num_opened
@@ -176,7 +176,7 @@ def test_all_problems_are_found_at_once():
 
 
 def test_a_band_that_no_prompt_can_be_in_is_refused_before_anything_loads():
-    with pytest.raises(ConfigError, match=r"(?s)2 problems.*band keeps nothing with num_samples = 4"):
+    with pytest.raises(ConfigError, match=r"(?s)2 problems.*band keeps no prompt with num_samples = 4"):
         check_prepare_config(
             composed("run_name=a", "num_samples=4", "band=hard", "prompts_per_file=64", "data.only=no")
         )

@@ -56,15 +56,26 @@ def test_every_experiment_has_a_section_with_its_claim_its_command_and_where_it_
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## )", page, re.MULTILINE | re.DOTALL))
     assert set(sections) == {*names(ROOT / "conf", "experiment")}
     assert all("**Changes**" in section for section in sections.values())
-    assert "responses where they lower the gradient's variance most" in sections["vip"]  # its file
+    assert "responses go where they lower the gradient's variance most" in sections["vip"]  # its text
     assert "[arXiv:2602.01601](https://arxiv.org/abs/2602.01601)" in sections["vip"]
-    assert "**Where it departs**: by default embeddings are the policy's hidden states" in sections["vip"]  # the page
+    assert "**Departures and details**: By default embeddings are the policy's hidden states" in sections["vip"]
+    assert (
+        sections["vip_dr_grpo"].split("- **Changes**")[1].split("- **Made")[0] in sections["vip"]
+    )  # one card for both
     assert "`sampler=vip`" in sections["vip"]
     assert "python train.py +experiment=vip\n" in sections["vip"]
-    assert "a variant of `ada_est_ema`, `ada_est_value`" in sections["ada_est_ema_paper"]
+    assert "**Changes**: as `ada_est_ema`, with the paper's weights" in sections["ada_est_ema_paper"]
     assert "paper/grpo_n16" in page
     made_of = "**Made of**: `sampler=balance`, `selection=balanced`, `advantage=ipo`, `loss=reinforce`\n"
     assert made_of in sections["ipo"]  # which builds on dpo
+
+
+def test_settings_of_a_text_are_code_and_papers_links_but_not_within_code(site):
+    text = "Take +experiment=spo a.b=1 c=x (arXiv:2509.13232v2), see docs/data.md. `x=1 y=2` stays."
+    assert site._linked(text) == (
+        "Take `+experiment=spo a.b=1 c=x` ([arXiv:2509.13232v2](https://arxiv.org/abs/2509.13232v2)), "
+        "see [data](data.md). `x=1 y=2` stays."
+    )
 
 
 def test_a_notebook_is_a_page_with_what_it_printed_and_drew(site):

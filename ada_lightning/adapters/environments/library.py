@@ -1,4 +1,4 @@
-"""What adapters of other libraries' environments share."""
+"""Shared parts of the adapters for other libraries' environments."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SeededEnvironment(LibraryEnvironment):
                 raise ValueError(f"cannot play {self.name} of {self.package}: {error}") from error
             if first != again:
                 raise ValueError(
-                    f"{self.name} of {self.package} is another task whenever it begins: with seed {seed} it said "
+                    f"{self.name} of {self.package} is a different task each time it begins: with seed {seed} it said "
                     f"{first[-1]!r}, then {again[-1]!r}; an environment that ignores its seed cannot be trained with"
                 )
 

@@ -1,4 +1,4 @@
-"""Environments on a server of OpenEnv's."""
+"""Environments on an OpenEnv server."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ class OpenEnvEnvironment(SeededEnvironment):
             results += [client.step({self.action: text}) for text in self.turns]
         said = [(str(each.observation[self.observation]), float(each.reward or 0.0), each.done) for each in results]
         if said[:-1] != self.heard:
-            raise ConnectionError(f"{self.name} answers otherwise to the same turns of the same seed {self.seed}")
+            raise ConnectionError(f"{self.name} gives different answers to the same turns with seed {self.seed}")
         self.heard = said
         return said[-1]

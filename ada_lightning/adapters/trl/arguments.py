@@ -1,4 +1,4 @@
-"""What of a trainer's arguments keeps the update from being the sum of advantage times log-probability."""
+"""Finds arguments of a trainer with which the update is not the sum of advantage times log-probability."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def refusals(trainer: Any, *, dataset: Any, reward: Any, max_kept: int, num_prom
     if trainer.train_dataset is not dataset:
         yield "train_dataset must be ada.dataset: it holds the prompts that were chosen for each step"
     if list(trainer.reward_funcs) != [reward]:
-        yield "reward_funcs must be ada.advantages alone: responses are graded by AdaRollouts(reward=...)"
+        yield "reward_funcs must be only ada.advantages: responses are graded by AdaRollouts(reward=...)"
     yield from _shape_refusals(trainer, max_kept, num_prompts)
     yield from _advantage_refusals(trainer.args)
     yield from _resume_refusals(trainer.args)
@@ -78,7 +78,7 @@ def _advantage_refusals(args: Any) -> Iterator[str]:
         yield "reward_weights would rescale advantages that are final; AdaRollouts takes reward_weights"
     if args.mask_truncated_completions:
         yield (
-            "mask_truncated_completions=True drops rows by length behind the core's back; use False, and "
+            "mask_truncated_completions=True drops rows by length, which the core would not know; use False, and "
             "**{'rollout.truncated': 'mask'}"
         )
 
@@ -93,7 +93,7 @@ def _resume_refusals(args: Any) -> Iterator[str]:
 
 
 def approximations(trainer: Any) -> Iterator[str]:
-    """Yield a reason for each argument that bends the update from the statement, without making it meaningless."""
+    """Yield a reason for each argument by which the update departs from the statement without becoming meaningless."""
     yield from _loss_approximations(trainer.args)
     yield from _mask_approximations(trainer.args)
     if changed := [
@@ -114,11 +114,11 @@ def _loss_approximations(args: Any) -> Iterator[str]:
             "but the first off-policy"
         )
     if args.beta:
-        yield f"beta={args.beta} adds a KL term that is no part of the objective"
+        yield f"beta={args.beta} adds a KL term that is not part of the objective"
     if args.entropy_coef or args.use_adaptive_entropy:
         yield "an entropy bonus is no part of the objective"
     if args.use_liger_kernel:
-        yield "use_liger_kernel=True replaces parts of the model, and was not tested"
+        yield "use_liger_kernel=True replaces parts of the model; this is untested"
 
 
 def _mask_approximations(args: Any) -> Iterator[str]:
@@ -134,8 +134,8 @@ def _engine_approximations(args: Any) -> Iterator[str]:
     mode = args.vllm_importance_sampling_mode
     if not args.vllm_importance_sampling_correction:
         yield (
-            "vllm_importance_sampling_correction=False: the engine's probabilities are not quite the trainer's, and "
-            "nothing corrects for it"
+            "vllm_importance_sampling_correction=False: the engine's probabilities differ a little from the trainer's, "
+            "and nothing corrects for it"
         )
     elif mode.endswith("_mask"):
         yield (

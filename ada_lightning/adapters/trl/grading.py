@@ -18,7 +18,7 @@ from ada_lightning.run.doctor import about_percentages
 RewardFunction = Callable[..., Sequence[float | None]]
 GIVEN = ("prompts", "completions", "completion_ids")
 FROM_THE_TRAINER = ("trainer_state", "log_extra", "log_metric")
-"""What TRL hands every reward function beside :data:`GIVEN` and the columns."""
+"""What TRL hands every reward function in addition to :data:`GIVEN` and the columns."""
 _NO_COLUMNS = ("prompt", "completion", "completion_ids")
 """Names in a row that TRL hands over otherwise, or not at all."""
 

@@ -188,7 +188,9 @@ class AdaRollouts:
         while not pools.is_complete:
             launched = [(pool, index) for pool in pools for index in pool.launch(pool.want())]
             if not launched:
-                raise RuntimeError("a step is not complete and wants nothing: its sampler waits for ever")
+                raise RuntimeError(
+                    "a step is not complete, but its sampler asks for no response and would wait for ever"
+                )
             num_graded += self._round([each for each in launched if each[0].slot in mine], pools, trainer)
         output = self._output([pools[slot] for slot in mine], trainer)
         self.figures = _figures(pools)
@@ -375,7 +377,7 @@ class AdaState(TrainerCallback, ExportableState):
             return
         saved = state.stateful_callbacks.get(type(self).__name__)
         if saved is None:
-            raise ValueError("the checkpoint has nothing of ada.callback: was the run started without it?")
+            raise ValueError("the checkpoint has no state of ada.callback: was the run started without it?")
         self._core.load_state_dict(json.loads(saved["attributes"]["core"]))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:

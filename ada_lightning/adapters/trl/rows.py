@@ -23,7 +23,7 @@ class Drawn:
 
     completion_ids: list[int]
     logprobs: list[float] | None
-    """Of the engine; None where there is none beside the trainer."""
+    """Of the engine; None if the trainer generates itself."""
     extra: dict[str, Any] = field(default_factory=dict)
     """What reward functions logged of it, by column."""
 
@@ -52,7 +52,7 @@ class Rows:
             eos_token_id: of fillers.
 
         Raises:
-            ValueError: more rows than the group holds beside an absorber.
+            ValueError: more rows than the group holds together with an absorber.
         """
         rows = [row for row in kept if row.payload.completion_ids]
         num_fillers = group_size - len(rows)
@@ -76,13 +76,13 @@ class Rows:
         """Return the columns as TRL wants them.
 
         Args:
-            with_logprobs: those of an engine beside the trainer, of which every response must have some.
+            with_logprobs: those of an engine apart from the trainer; every response must have them.
 
         Raises:
             ValueError: one has none.
         """
         if with_logprobs and None in self.logprobs:
-            raise ValueError("use_vllm=True corrects by the engine's log-probabilities, and a response came without")
+            raise ValueError("use_vllm=True corrects by the engine's log-probabilities, but a response has none")
         return {
             "prompt_ids": self.prompt_ids,
             "completion_ids": self.completion_ids,

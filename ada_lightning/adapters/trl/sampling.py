@@ -1,4 +1,4 @@
-"""Responses from whatever the trainer generates with: its own model, vLLM in its process, or a server."""
+"""Draws responses with the generator of the trainer: its own model, vLLM in its process, or a server."""
 
 from __future__ import annotations
 

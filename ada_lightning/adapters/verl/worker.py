@@ -223,7 +223,7 @@ def refusals(config: Any, *, max_kept: int) -> Iterator[str]:
     if algorithm.use_kl_in_reward:
         yield "algorithm.use_kl_in_reward=True adds to rewards that are advantages; use False"
     if algorithm.get("filter_groups") and algorithm.filter_groups.enable:
-        yield "algorithm.filter_groups.enable=True drops groups by rewards that are advantages; use False"
+        yield "algorithm.filter_groups.enable=True drops groups by their rewards, which are advantages here; use False"
     if actor.loss_agg_mode != "token-sum":
         yield f"actor.loss_agg_mode={actor.loss_agg_mode} divides by what was kept; rows are divided already: token-sum"
     if rollout.n < max_kept:
@@ -240,11 +240,11 @@ def refusals(config: Any, *, max_kept: int) -> Iterator[str]:
             "and the rule needs them meanwhile; use reward.reward_model.enable_resource_pool=True, or a reward function"
         )
     if not config.trainer.use_v1:
-        yield "trainer.use_v1=False has no agent loop that this fits; use True"
+        yield "trainer.use_v1=False has no agent loop that works with this; use True"
 
 
 def approximations(config: Any) -> Iterator[str]:
-    """Yield a reason for each setting that bends the update from the statement, without making it meaningless."""
+    """Yield a reason for each setting by which the update departs from the statement without becoming meaningless."""
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     if actor.ppo_epochs > 1:
         yield f"actor.ppo_epochs={actor.ppo_epochs}: updates of one rollout after the first are off-policy"

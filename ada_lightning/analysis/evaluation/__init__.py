@@ -1,1 +1,1 @@
-"""What an evaluation says: figures with intervals, comparisons of models, tables and pictures."""
+"""Results of an evaluation: figures with intervals, comparisons of models, tables and pictures."""

@@ -1,4 +1,4 @@
-"""What a person may name as the model to evaluate, and which options that implies."""
+"""Finds the model that a command line names for evaluation, and the options that follow from it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def resolve_checkpoint(name: str) -> Checkpoint:
     """
     folder = Path(name).expanduser()
     if not folder.exists():
-        # Beside other folders it is a misspelt one: the hub would be asked for an organisation "runs".
+        # Where there are other folders it is a misspelt one: the hub would be asked for an organisation "runs".
         if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith(".") and not folder.parent.is_dir():
             return Checkpoint(name, _label(name))
         raise ValueError(

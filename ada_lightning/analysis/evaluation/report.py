@@ -105,7 +105,7 @@ def find_evaluation(name: str, beside: Path) -> Path:
     """Find the folder of a finished evaluation.
 
     Args:
-        name: the folder; or a checkpoint, whose evaluation on the same sets is looked for beside this one.
+        name: the folder; or a checkpoint, whose evaluation on the same sets is looked for next to this one.
         beside: folder of the present evaluation, whose name ends in ``-<sets>``.
 
     Raises:
@@ -115,7 +115,7 @@ def find_evaluation(name: str, beside: Path) -> Path:
         read_results(Path(name))
         return Path(name)
     if (Path(name) / "sets").is_dir():
-        raise ValueError(f"compare={name}: that evaluation is not finished; run it again, and it continues")
+        raise ValueError(f"compare={name}: that evaluation is not finished; run its command again to continue it")
     try:
         label = resolve_checkpoint(name).label
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What is evaluated on: prompts, the reward that grades them, and their weight in the average."""
+"""Evaluation sets: prompts, the reward that grades them, and their weight in the average."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def model_card(source: ExportSource, *, evaluations: Sequence[Path] = (), pictur
     Args:
         source: weights and run.
         evaluations: folders of finished evaluations of these very weights, whose tables the card shows.
-        pictures: which of :data:`PICTURES` lie beside it.
+        pictures: which of :data:`PICTURES` are next to it.
 
     Raises:
         ValueError: an evaluation is not finished, or is of other weights.

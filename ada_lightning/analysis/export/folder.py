@@ -78,15 +78,15 @@ def check_destination(repo_id: str) -> str:
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
-        raise ValueError(f"--push {repo_id} is no name on the hub, organisation/name: {error}") from error
+        raise ValueError(f"--push {repo_id} is not a name on the hub (organisation/name): {error}") from error
     if not re.fullmatch(r"[^/]+/[^/]+", repo_id):
-        raise ValueError(f"--push {repo_id} is no whole name on the hub: write organisation/name, or your user/name")
+        raise ValueError(f"--push {repo_id} is not a complete name on the hub: write organisation/name or user/name")
     api = HfApi()
     try:
         return str(api.whoami()["name"])
     except Exception as error:  # of the network, of the hub, of a token: each has errors of its own
         raise ValueError(
-            f"--push {repo_id}: {api.endpoint} does not know who pushes ({_line(error)}); log in with "
+            f"--push {repo_id}: {api.endpoint} does not know your account ({_line(error)}); log in with "
             "`hf auth login` or HF_TOKEN=<token>, or leave out --push and upload the folder later: "
             "hf upload <organisation/name> <folder>"
         ) from error

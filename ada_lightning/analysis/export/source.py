@@ -1,4 +1,4 @@
-"""Which weights of which run a person means, and whether they are as they were written."""
+"""Finds the weights that a command line names, and checks that they are unchanged."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def find_source(name: str, *, checkpoint: str = "", average: bool = False, runs_
         )
     for file in weights.rglob("*"):  # a folder may be anybody's, and link to any file: what is exported may be pushed
         if file.is_symlink():
-            raise ValueError(f"{file} is a link; weights are exported from files that lie in the checkpoint")
+            raise ValueError(f"{file} is a link; only files inside the checkpoint are exported")
     return ExportSource(load_run(RunDir(folder)), weights, int(path.stem.removeprefix("step_")))
 
 
 def _checkpoint(folder: Path, name: str) -> Path:
     versions = CheckpointStore(folder / "checkpoints").versions().values()
     if not versions:
-        raise ValueError(f"the run {folder} has no complete checkpoint; its first one comes at its end at the latest")
+        raise ValueError(f"the run {folder} has no complete checkpoint yet; it writes one at its end at the latest")
     if not name or name == "last":
         return RunDir(folder).last_checkpoint()
     found = [path for path in versions if path.name == name]

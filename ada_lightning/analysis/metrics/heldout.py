@@ -72,10 +72,10 @@ def majority_at_k(answers: Sequence[str | None], is_positive: Sequence[bool]) ->
     something else than the answer). Ties are broken uniformly: a tie counts as the mean worth of the tied answers.
     A response without an answer takes its place among the k and does not vote; where nobody votes the worth is 0.
 
-    Nothing is sampled. For each number m of votes of a winner, the ways to draw a subset are counted by a polynomial
-    in x (responses drawn) and y (further answers with m votes), with one factor per answer: fewer than m votes, or m
-    votes and a y. All terms are positive, so nothing cancels. ``1 / (t + 1)`` of the subsets with t further answers go
-    to each. Answers with fewer than m responses have one factor in common, which leaves at most n factors over all m.
+    Nothing is sampled. For each number m of votes of a winner, a polynomial in x (responses drawn) and y (further
+    answers with m votes) counts the ways to draw a subset. It has one factor per answer: fewer than m votes, or m votes
+    and a y. All terms are positive, so nothing cancels. ``1 / (t + 1)`` of the subsets with t further answers go to
+    each. Answers with fewer than m responses have one factor in common, which leaves at most n factors over all m.
 
     Args:
         answers: of each response; None does not vote. Equal answers are equal texts.

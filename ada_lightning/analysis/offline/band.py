@@ -1,4 +1,4 @@
-"""Which prompts are worth training on, by how many of their responses are right."""
+"""Selects prompts to train on by how many of their responses are right."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class PassRateBand:
         """
         if not self.keeps(pd.DataFrame({"num_positive": range(num_samples + 1), "num_counted": num_samples})).any():
             raise ValueError(
-                f"band keeps nothing with num_samples = {num_samples}: no number of positives meets {self.describe()}; "
-                "raise num_samples or widen the band"
+                f"band keeps no prompt with num_samples = {num_samples}: no number of positives meets "
+                f"{self.describe()}; raise num_samples or widen the band"
             )
 
     def describe(self) -> str:

@@ -286,10 +286,10 @@ class OutcomeRule:
             table: responses in the order of their positions, as :meth:`ResponseStore.table` returns them.
 
         Returns:
-            A row for each ``position``, with ``prompt_id`` and ``task``; ``num_samples`` drawn, ``num_tokens`` and
-            ``num_truncated`` of all of them; ``num_counted`` that are evidence about the pass rate and ``num_positive``
-            of those; ``pass_rate`` and ``mean_reward`` over those, not a number without any; ``failures``: why graders
-            failed, once for each response they failed on.
+            A row for each ``position``, with ``prompt_id`` and ``task``. ``num_samples``, ``num_tokens`` and
+            ``num_truncated`` count all drawn responses. ``num_counted`` are evidence about the pass rate,
+            ``num_positive`` of them right. ``pass_rate`` and ``mean_reward`` are over those; not a number without any.
+            ``failures``: why graders failed, once for each response they failed on.
         """
         rows = table.select(COLUMNS).to_pandas()
         # A truncated response may count as something whatever a grader says.

@@ -127,7 +127,7 @@ class ResponseStore:
         table = pa.concat_tables([empty, *tables]).sort_by([(name, "ascending") for name in order])
         places = table.group_by(order).aggregate([])
         if places.num_rows < table.num_rows:
-            raise ValueError(f"{self.folder / 'responses'} holds a prompt twice; were files copied into it?")
+            raise ValueError(f"{self.folder / 'responses'} has the same prompt twice; were files copied into it?")
         return table.select(columns or SCHEMA.names)
 
 

@@ -110,10 +110,10 @@ def thinned(line: Curve, max_points: int = MAX_POINTS) -> tuple[Curve, int]:
 
 
 def band(curves: Sequence[Curve]) -> Band | None:
-    """Mean and range of curves over the stretch that all of them cover; nothing is extrapolated.
+    """Mean and range of curves over the part that all of them cover; nothing is extrapolated.
 
     Returns:
-        None without a curve or without a common stretch.
+        None without a curve or without a common part.
     """
     if not curves or any(not len(line.x) for line in curves):
         return None

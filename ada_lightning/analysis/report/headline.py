@@ -65,7 +65,7 @@ class Headline:
 
     columns: list[Column]
     level: float | None
-    """Held-out avg@k whose price is compared; None where nothing was evaluated, or a run began there."""
+    """Held-out avg@k whose cost is compared; None if nothing was evaluated, or a run began there."""
     level_is_given: bool
     """Whether a person chose the level."""
 

@@ -1,4 +1,4 @@
-"""Runs that differ in nothing but their seed are one method."""
+"""Groups runs that differ only in their seed into one method."""
 
 from __future__ import annotations
 

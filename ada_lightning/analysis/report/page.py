@@ -86,7 +86,7 @@ def make_report(
     Args:
         methods: what is compared.
         title: stands above the page.
-        level: held-out avg@k whose price is compared; the highest that all runs reached, if left out.
+        level: held-out avg@k to reach, whose cost is compared; by default the highest that all runs reached.
         num_samples: most prompts whose responses are shown.
         remarks: notes about runs that are not among the methods.
 
@@ -113,7 +113,7 @@ def make_report(
 
 
 def write_report(report: Report, output: Path) -> list[Path]:
-    """Write the page, ``<name>.json`` beside it and the pictures into ``<name>_files``.
+    """Write the page, ``<name>.json`` next to it and the pictures into ``<name>_files``.
 
     Returns:
         The files, the page first.

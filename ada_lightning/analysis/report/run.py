@@ -1,4 +1,4 @@
-"""One run as its folder tells it, and the folders that a command line means."""
+"""Reads a run from its folder, and finds the folders that a command line names."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def load_run(run_dir: RunDir) -> Run:
     except ValueError as error:
         raise ValueError(f"{run_dir.metrics_csv} cannot be read: {error}") from error
     if any("step" not in row for row in rows):
-        raise ValueError(f"{run_dir.metrics_csv} has no column `step`: it is no metrics file of a run")
+        raise ValueError(f"{run_dir.metrics_csv} has no column `step`: it is not the metrics file of a run")
     try:
         closing = json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}
     except (OSError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -152,7 +152,7 @@ def find_runs(arguments: Sequence[str], *, runs_dir: Path) -> tuple[list[RunDir]
         if not folders and Path(argument).is_file():
             left_out.append(f"{argument} is a file")
         elif not folders:
-            errors.append(f"{argument} is no folder, no pattern that matches one, and no run in {runs_dir}")
+            errors.append(f"{argument} is not a folder, a pattern that matches one, or a run in {runs_dir}")
     if errors or not runs:
         raise ValueError("\n".join(errors + ([] if runs else left_out)))
     return list(runs.values()), left_out

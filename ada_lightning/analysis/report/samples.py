@@ -1,4 +1,4 @@
-"""Sampled responses of several methods to the same prompt, whichever way the runs kept them."""
+"""Sampled responses of several methods to the same prompt."""
 
 from __future__ import annotations
 

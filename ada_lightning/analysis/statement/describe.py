@@ -1,4 +1,4 @@
-"""The statement: what the update follows, then every caveat.
+"""The statement: what the update increases, what changes that, and what else to know.
 
 Example:
     >>> from ada_lightning.methods.advantages import LeaveOneOutAdvantage
@@ -10,7 +10,8 @@ Example:
     >>> settings = {"num_minibatches": 1, "max_grad_norm": 1.0, "truncated": "grade"}
     >>> lines = describe_update(advantage=LeaveOneOutAdvantage(), **parts, **settings)
     >>> lines[0], lines[-1]
-    ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
+    ('update: increases the mean over prompts of f(p) = p (p: pass rate), exactly',
+     '  - policy.max_grad_norm = 1 can shorten an update, but does not change its direction')
 """
 
 from __future__ import annotations
@@ -56,17 +57,20 @@ def describe_update(
     refill: Refill | None = None,
     epochs_per_rollout: int = 1,
     max_staleness: int = 0,
+    corrects_engine: bool = True,
 ) -> list[str]:
     """Say in plain lines which function of the pass rate p an update really increases.
 
-    All figures are computed from the very objects of the run. The sampler is asked to plan, as it is again before every
-    step; nothing else changes.
+    All figures are computed from the parts of the run themselves. The sampler is asked to plan, as before every step;
+    nothing else changes.
 
-    Parts and settings are those of the configuration by the same names; ``truncated`` is ``rollout.truncated``,
-    ``max_staleness`` is ``rollout.max_staleness``.
+    Parts and settings are those of the configuration with the same names; ``truncated`` is ``rollout.truncated``,
+    ``max_staleness`` is ``rollout.max_staleness``. ``corrects_engine`` is False for a loop of your own, which takes
+    care of the engine's probabilities itself.
 
     Returns:
-        A first line that starts with ``update:``, and indented lines below it.
+        A first line that starts with ``update:``, and indented lines below it: its figures, what changes it, and what
+        else to know.
     """
     kept = of_whole_pools(selection, advantage, sampler)
     is_equal = draws_equal(sampler, selection)
@@ -75,37 +79,50 @@ def describe_update(
     is_constant = is_fixed and (is_equal or not isinstance(advantage, ExactAdvantage | WeightedLeaveOneOutAdvantage))
     num_updates, target = num_minibatches * epochs_per_rollout, loss.follows()
     is_centred = _is_centred(advantage, sampler, kept)
-    of_engine = loss.importance_bend() if isinstance(loss, PolicyGradientLoss) else ""
+    of_engine = loss.engine_caveat() if isinstance(loss, PolicyGradientLoss) else ""
     # What is right and ends is all that it follows then; but drawn anew, responses that end are as many as before.
     is_of_accepted = isinstance(advantage, AcceptedAdvantage) and not draws_anew(sampler)
-    of_truncated, truncated_bends = _truncated_line(truncated, advantage, sampler)
-    bent = [
+    of_truncated, truncated_changes = _truncated_line(truncated, advantage, sampler)
+    changes = [
         *staleness_lines(max_staleness, advantage, loss, num_updates=num_updates, is_centred=is_centred),
         "" if is_constant or target else loss.reduction.caveat(),
         _pruned_ratio(sampler, selection, loss.reduction),
         _reuse(num_minibatches, epochs_per_rollout, loss),
         *(line for line in loss.caveats() if line != of_engine),
         *(mask.caveat() for mask in token_masks),
-        of_truncated if truncated_bends else "",
+        of_truncated if truncated_changes else "",
         "" if is_centred or truncated != "exclude" or is_of_accepted else _PUSHES_TO_END,
         _replaced(refill, advantage),
     ]
     other = [
         *_source_lines(sampler, curriculum, refill),
         *(line for line in (sampler.caveat(), selection.caveat()) if line),
-        of_engine,
-        "" if truncated_bends else of_truncated,
-        f"policy.max_grad_norm = {max_grad_norm:g} can shorten a step, not turn it" if max_grad_norm < math.inf else "",
+        of_engine if corrects_engine else "",
+        "" if truncated_changes else of_truncated,
+        _clipped(max_grad_norm),
     ]
     followed = target or _followed(advantage, sampler, kept, loss.reduction, is_equal=is_equal)
-    if any(bent) or sampler.budget_per_step:
+    if any(changes) or sampler.budget_per_step:
         followed = _no_longer_exact(followed)
-    return followed + [f"  {line}" for line in (*bent, *other) if line]
+    return [*followed, *_listed("this changes it:", changes), *_listed("also:", other)]
+
+
+def _listed(title: str, lines: Sequence[str]) -> list[str]:
+    """Return a title and the lines that say something, each as an item; nothing where there is none."""
+    items = [f"  - {line}" for line in lines if line]
+    return [f"  {title}", *items] if items else []
+
+
+def _clipped(max_grad_norm: float) -> str:
+    """Say what the bound of the gradient's norm does."""
+    if max_grad_norm == math.inf:
+        return ""
+    return f"policy.max_grad_norm = {max_grad_norm:g} can shorten an update, but does not change its direction"
 
 
 _PUSHES_TO_END = (
-    "rollout.truncated=exclude: a wrong baseline, or none, pushes responses to end by themselves, or not to; "
-    "advantage=rloo has no such pull, and rollout.truncated=grade leaves none"
+    "rollout.truncated=exclude: a baseline that is wrong or missing pushes responses to end by themselves, or not to; "
+    "advantage=rloo does not push, and neither does rollout.truncated=grade"
 )
 
 
@@ -118,21 +135,21 @@ def _is_centred(advantage: Advantage, sampler: Sampler, kept: Selection) -> bool
 
 
 def _truncated_line(truncated: str, advantage: Advantage, sampler: Sampler) -> tuple[str, bool]:
-    """What is left out of the pass rate, or of the update only; and whether that bends the update."""
+    """What is left out of the pass rate, or of the update only; and whether that changes what is followed."""
     key, anew = f"rollout.truncated={truncated}", truncated == "exclude" and draws_anew(sampler)
     if truncated not in ("mask", "exclude"):
         return "", False
     if isinstance(advantage, AcceptedAdvantage) and not anew:
         return f"{key}: p is the rate of responses that are right and end by themselves", False
     if truncated == "mask":
-        return f"{key} counts responses that do not train: then no pass rate is followed exactly", True
+        return f"{key}: responses that do not train still count, so no pass rate is followed exactly", True
     among = f"{key}: p is the pass rate among responses that end by themselves"
     if anew:
         return f"{among}; a prompt that runs out of draws follows it as far as its responses can see", False
     compares = Trait.COMPARES_DRAWN in advantage.traits or Trait.COMPARES_KEPT in advantage.traits
     return (
-        f"{among}; the others are not drawn anew, so a prompt has, and weighs by, fewer responses"
-        f"{', and follows nothing where fewer than two are left' if compares else ''}"
+        f"{among}; the others are not drawn anew, so a prompt has fewer responses and weighs by their number"
+        f"{', and follows nothing if fewer than two are left' if compares else ''}"
     ), True
 
 
@@ -145,7 +162,7 @@ def _pruned_ratio(sampler: Sampler, selection: Selection, reduction: LossReducti
     if not (prunes_responses or traits & prompts) or isinstance(reduction, undone):
         return ""
     return (
-        f"{type(reduction).__name__} divides by what pruning left: the weights of pruning no longer undo it; "
+        f"{type(reduction).__name__} divides by what pruning left, so the weights of pruning no longer undo it; "
         "loss/reduction=constant does not"
     )
 
@@ -155,22 +172,21 @@ def _replaced(refill: Refill | None, advantage: Advantage) -> str:
     if refill is None or not refill.is_on or Trait.TRAINS_EQUAL_REWARDS not in advantage.traits:
         return ""
     return (
-        f"refill: groups without a signal are replaced, and {type(advantage).__name__} would train on them too: what "
+        f"refill: groups without a signal are replaced, although {type(advantage).__name__} would train on them: what "
         "it makes of equal rewards is missing"
     )
 
 
 def _no_longer_exact(followed: Sequence[str]) -> list[str]:
     """Take back what the first line promises."""
-    return [followed[0].replace("update: exact for", "update: about", 1), *followed[1:]]
+    first = followed[0].replace("increases the mean", "increases about the mean", 1)
+    return [first.replace(", exactly as far as", ", as far as", 1).replace(", exactly", "", 1), *followed[1:]]
 
 
 def _source_lines(sampler: Sampler, curriculum: Curriculum | None, refill: Refill | None) -> Iterator[str]:
     """Rewards that are not the graders', prompts that come more often than others, groups that are replaced."""
     if Trait.GIVES_REWARDS in sampler.traits:
-        yield (
-            f"{type(sampler).__name__} gives the rewards itself: p is the rate of its labels, whatever a reference says"
-        )
+        yield (f"{type(sampler).__name__} gives the rewards itself: p is the rate of its labels, which may be wrong")
     if curriculum is not None:
         yield curriculum.caveat()
     if refill is not None:

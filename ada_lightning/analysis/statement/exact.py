@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ada_lightning.analysis.statement.rules import PASS_RATES, differ, rule_alone, rules_by_pass_rate, table_lines
+from ada_lightning.analysis.statement.rules import (
+    PASS_RATES,
+    differ,
+    mean_over_prompts,
+    rule_alone,
+    rules_by_pass_rate,
+    table_lines,
+)
 from ada_lightning.core.protocols import Objective, Sampler
 from ada_lightning.core.stopping.paths import MAX_RESPONSES
 from ada_lightning.core.stopping.posterior import PosteriorRule
@@ -16,10 +23,12 @@ from ada_lightning.methods.sampling.planned import OneShotSampler
 
 
 def exact_lines(objective: Objective, sampler: Sampler) -> list[str]:
-    """Name the objective, how much of it the sampler's rule can follow, and for which prompts that is less."""
+    """Name the objective, the part of it that the sampler's rule can follow, and prompts for which it is less."""
     rule = rule_alone(sampler)
     if rule is None:
-        return [f"update: not computable: {type(sampler).__name__} stops by more than a prompt's counts"]
+        return [
+            f"update: {type(sampler).__name__} stops by more than right and wrong counts, so its objective is unknown"
+        ]
     if isinstance(rule, PosteriorRule):  # a resumed run: name the rule of its prompts that are not given up
         rule = rule.quota
     return [
@@ -37,7 +46,7 @@ def wanted_weights(objective: Objective) -> list[float]:
 
 
 def _headline(objective: Objective, rule: StoppingRule) -> str:
-    text = f"update: exact for f(p) = {objective.formula()}"
+    text = f"update: increases {mean_over_prompts(objective.formula())}, exactly"
     if supported_terms(objective, rule) == objective.terms(MAX_RESPONSES):
         return text
     return f"{text} as far as {rule.n_max} responses can see: {_followed(objective, rule)}"
@@ -52,7 +61,7 @@ def _followed(objective: Objective, rule: StoppingRule) -> str:
         return "f'(p) = 1" if num_supported == 1 else f"f'(p) = (1 - (1-p)^{num_supported}) / p"
     wanted = objective.terms(MAX_RESPONSES)
     is_endless = max(i + j for i, j in wanted) == MAX_RESPONSES
-    return f"{num_supported} terms of {'a series without end' if is_endless else len(wanted)}"
+    return f"{num_supported} terms of {'an infinite series' if is_endless else len(wanted)}"
 
 
 def _supported_table(objective: Objective, rule: StoppingRule) -> list[str]:
@@ -73,8 +82,8 @@ def _lines_of_other_rules(objective: Objective, sampler: Sampler, rule: Stopping
         if supported_terms(objective, shortest) == supported_terms(objective, rule):
             return []
         return [
-            "  prompts that history lets be given up (sampler.give_up) follow a shorter series, "
-            f"at the shortest, one block of {block}: {_followed(objective, shortest)}"
+            "  prompts that are given up for their history (sampler.give_up) follow a shorter series; "
+            f"the shortest, of one block of {block}: {_followed(objective, shortest)}"
         ]
     others = [rule, *(other for other in rules_by_pass_rate(sampler, PASS_RATES) if other is not None)]
     if isinstance(sampler, OneShotSampler):
@@ -84,8 +93,8 @@ def _lines_of_other_rules(objective: Objective, sampler: Sampler, rule: Stopping
     if supported_terms(objective, fewest) == supported_terms(objective, most):
         return []
     return [
-        "  each prompt's history sets its number of responses, and so its own series: "
-        f"{_followed(objective, fewest)} with {fewest.n_max}, {_followed(objective, most)} with {most.n_max}, say"
+        "  the history of a prompt sets its number of responses, and so its series: for example "
+        f"{_followed(objective, fewest)} with {fewest.n_max}, {_followed(objective, most)} with {most.n_max}"
     ]
 
 
@@ -93,6 +102,6 @@ def _budget_lines(objective: Objective, sampler: Sampler) -> list[str]:
     if sampler.budget_per_step == 0:
         return []
     return [
-        f"  a prompt cut off by sampler.budget_per_step = {sampler.budget_per_step} follows {objective.formula()} as "
-        "far as the responses it got can see, and nearly exactly: where the budget ends depends on the other prompts"
+        f"  a prompt that sampler.budget_per_step = {sampler.budget_per_step} cuts off follows {objective.formula()} "
+        "as far as its responses can see, nearly exactly: where the budget ends depends on the other prompts"
     ]

@@ -1,11 +1,11 @@
-"""What the other estimators follow: what can be derived of each, and its expected weights in figures."""
+"""What the other estimators follow: what can be derived for each of them, and the expected weights as numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from ada_lightning.analysis.statement.exact import wanted_weights
-from ada_lightning.analysis.statement.rules import PASS_RATES, rules_by_pass_rate, table_lines
+from ada_lightning.analysis.statement.rules import PASS_RATES, mean_over_prompts, rules_by_pass_rate, table_lines
 from ada_lightning.core.protocols import Advantage, PassRate, Sampler, Selection, Trait
 from ada_lightning.core.records import Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.core.stopping.paths import Point, end_probability, ends
@@ -34,6 +34,7 @@ from ada_lightning.training.losses import LossReduction, PromptMeanReduction
 _EVEN = PASS_RATES.index(0.5)
 _BY_CLASS = AllSelection | BalancedSelection | MaxVarianceSelection | RarerClassSelection | PositivesSelection
 """Selections that look at nothing but the class, so that expected weights can be summed."""
+_EXACT_MEAN = f"update: increases {mean_over_prompts('p')}, exactly"
 _MEAN = {"f(p) = p": [1.0] * len(PASS_RATES)}
 _LOGIT = {"logit(p)/2 - p": wanted_weights(LogitObjective())}
 
@@ -43,7 +44,7 @@ Description = tuple[list[str], Mapping[str, Sequence[float]]]
 _HISTORY_BASELINES: Mapping[type[Advantage], str] = {
     HistoryBaselineAdvantage: "the pass rate expected",
     RoundedHistoryAdvantage: "0 or 1, whichever is expected",
-    ShrinkageBaselineAdvantage: "the pass rate expected, unless the others contradict it,",
+    ShrinkageBaselineAdvantage: "the pass rate expected (unless the other responses contradict it)",
 }
 _NEGLIGIBLE = 1e-9
 """Ends less likely than this are left out: with 1000 responses there are thousands of them."""
@@ -70,9 +71,11 @@ def inexact_lines(
     elif isinstance(advantage, GroupNormalizedAdvantage):
         lines, compared = _group_normalized(advantage, size)
     elif isinstance(advantage, LeaveOneOutAdvantage):
-        lines, compared = ["update: exact for f(p) = p"], {}
+        lines, compared = [_EXACT_MEAN], {}
         if not size:
-            lines = ["update: reward minus the mean of the others that are kept, whatever the pool's mean"]
+            lines = [
+                "update: advantage = reward minus the mean of the other kept responses; the pool's mean is not used"
+            ]
             compared = _MEAN
     elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
         lines, compared = _weighted_leave_one_out(advantage, selection, rules)
@@ -90,9 +93,9 @@ def _mean_of_own_number(advantage: Advantage, rules: Rules) -> str:
     if not all(rule is not None and rule.n_max > 1 for rule in rules):
         return ""
     if isinstance(advantage, LeaveOneOutAdvantage):
-        return "update: exact for f(p) = p, whatever each prompt's number of responses"
+        return f"{_EXACT_MEAN}, for any number of responses of a prompt"
     if isinstance(advantage, GroupNormalizedAdvantage) and not advantage.normalize_std:
-        return "update: exact for f(p) = p, times (n-1)/n of each prompt's own number n of responses"
+        return f"{_EXACT_MEAN}, times (n-1)/n with n the number of responses of each prompt"
     return ""
 
 
@@ -100,7 +103,7 @@ def _first_visit_line(rules: Rules, *, is_equal: bool) -> list[str]:
     """What prompts weigh that come for the first time, where only those have another number of responses."""
     if is_equal or not isinstance(rules[0], FixedRule) or len(set(rules)) > 1:
         return []
-    return ["  a prompt's first visit has another number of responses than later ones, and weighs by it"]
+    return ["  the first visit of a prompt has another number of responses than later ones, and so another weight"]
 
 
 def is_mean_per_prompt(sampler: Sampler, selection: Selection, reduction: LossReduction) -> bool:
@@ -118,16 +121,17 @@ def is_mean_per_prompt(sampler: Sampler, selection: Selection, reduction: LossRe
 def _stratified(advantage: StratifiedAdvantage, rules: Rules) -> Description:
     formula = advantage.objective.formula()
     caveat = _caveat(advantage.pass_rate, stops_by_results=not all(isinstance(rule, FixedRule) for rule in rules))
-    lines = [f"update: about f(p) = {formula}: {type(advantage.pass_rate).__name__} is put in for p{caveat}"]
+    estimate = type(advantage.pass_rate).__name__
+    lines = [f"update: increases about {mean_over_prompts(formula)}: {estimate} stands in for p{caveat}"]
     return lines, {f"f(p) = {formula}": wanted_weights(advantage.objective)}
 
 
 def _caveat(pass_rate: PassRate, *, stops_by_results: bool) -> str:
     if isinstance(pass_rate, PosteriorRate):
-        return ", which leans towards its prior"
+        return ", and leans towards its prior"
     if isinstance(pass_rate, PoolMeanRate) and stops_by_results:
-        return ", which is biased at a stopping time"
-    return ", and what is computed from an unbiased estimate is not unbiased itself"
+        return ", and is biased because rewards decide when sampling stops"
+    return ", and a function of an unbiased estimate is not unbiased itself"
 
 
 def _pool_mean(advantage: PoolMeanAdvantage, size: int, *, is_balanced: bool) -> Description:
@@ -139,11 +143,11 @@ def _pool_mean(advantage: PoolMeanAdvantage, size: int, *, is_balanced: bool) ->
     times = f", times {' times '.join(factors)}" if factors else ""
     meant = {f"p^-{power:g}": [rate**-power for rate in PASS_RATES]} if power else _MEAN
     if not is_balanced:
-        return [f"update: reward minus the pool's mean{times}"], meant
+        return [f"update: advantage = reward minus the pool's mean{times}"], meant
     lines = [
-        f"update: near f(p) = logit(p)/2 - p{times}",
-        "  keeping as many positives as negatives weights prompts by 1/(2p(1-p)) - 1 where both halves are filled"
-        + (": with the factor on top difficulty counts twice" if power else ""),
+        f"update: increases roughly {mean_over_prompts('logit(p)/2 - p')}{times}",
+        "  keeping as many right as wrong responses weighs prompts by 1/(2p(1-p)) - 1, if both halves are filled"
+        + ("; with the factor on top, difficulty counts twice" if power else ""),
     ]
     return lines, meant if power else _LOGIT
 
@@ -151,13 +155,15 @@ def _pool_mean(advantage: PoolMeanAdvantage, size: int, *, is_balanced: bool) ->
 def _group_normalized(advantage: GroupNormalizedAdvantage, size: int) -> Description:
     if not size:
         over = " over its standard deviation" if advantage.normalize_std else ""
-        return [f"update: reward minus the mean of the kept group{over}, whatever the pool's mean"], _MEAN
+        return [
+            f"update: advantage = reward minus the mean of the kept group{over}; the pool's mean is not used"
+        ], _MEAN
     if not advantage.normalize_std:
         return [_exact_for_mean(size)], {}
     return (
         [
-            "update: f(p) = 2 arcsin(sqrt(p)), f'(p) = 1/sqrt(p(1-p)), in the limit of large groups; "
-            f"these have {size} responses"
+            f"update: with large groups it would increase {mean_over_prompts('2 arcsin(sqrt(p))')}, "
+            f"f'(p) = 1/sqrt(p(1-p)); these groups have {size} responses"
         ],
         {"1/sqrt(p(1-p))": [(rate * (1.0 - rate)) ** -0.5 for rate in PASS_RATES]},
     )
@@ -165,17 +171,19 @@ def _group_normalized(advantage: GroupNormalizedAdvantage, size: int) -> Descrip
 
 def _weighted_leave_one_out(advantage: WeightedLeaveOneOutAdvantage, selection: Selection, rules: Rules) -> Description:
     if not all(isinstance(rule, FixedRule) for rule in rules):
-        return ["update: about the mean reward, biased because results decide when sampling ends"], _MEAN
+        return ["update: increases about the mean reward, biased because rewards decide when sampling ends"], _MEAN
     if not isinstance(advantage.baseline, LeaveOneOutRate):
-        return [f"update: about the mean reward, with {type(advantage.baseline).__name__} as its baseline"], _MEAN
+        return [
+            f"update: increases about the mean reward, with {type(advantage.baseline).__name__} as its baseline"
+        ], _MEAN
     if isinstance(selection.within, PositivesSelection) or Trait.MAY_DROP_A_CLASS in selection.traits:
-        return ["update: about the mean reward, less what the selection drops of a class"], _MEAN
-    return ["update: exact for the mean reward"], {}
+        return ["update: increases about the mean reward, without what the selection drops of a class"], _MEAN
+    return ["update: increases the mean reward, exactly"], {}
 
 
 def _exact_for_mean(size: int) -> str:
     """A response in its own baseline takes its share of every prompt's update."""
-    return f"update: exact for f(p) = p, times {size - 1}/{size}"
+    return f"{_EXACT_MEAN}, times {size - 1}/{size}"
 
 
 def _table(
@@ -198,7 +206,7 @@ def _table(
         rule: expected_weights(advantage, selection, rule, PASS_RATES) for rule in rules if rule is not None
     }
     if len(weights_by_rule) < len(set(rules)):
-        return ["  sampling ends by more than a prompt's counts: expected weights cannot be computed"]
+        return ["  sampling stops by more than right and wrong counts, so expected weights cannot be computed"]
     weights = [
         weights_by_rule[rule][index] / (max(rule.n_max, 1) if is_mean else 1)
         for index, rule in enumerate(rules)
@@ -228,46 +236,47 @@ def other_lines(advantage: Advantage, size: int, *, is_whole: bool) -> tuple[lis
     mean = {"f(p) = p": [1.0] * len(PASS_RATES)}
     if isinstance(advantage, MaxRlAdvantage):
         if size < 2:
-            lines = ["update: reward over the mean of the kept group, minus 1, whatever the pool's mean"]
+            lines = ["update: advantage = reward over the mean of the kept group, minus 1; the pool's mean is not used"]
             return lines, {"1/p": [1.0 / rate for rate in PASS_RATES]}
         followed = "1" if size == 2 else f"(1 - (1-p)^{size - 1}) / p"
-        return [f"update: exact for f(p) = log p as far as {size} responses can see: f'(p) = {followed}"], {}
+        text = f"update: increases {mean_over_prompts('log p')}, exactly as far as {size} responses can see"
+        return [f"{text}: f'(p) = {followed}"], {}
     if isinstance(advantage, AcceptedAdvantage):
         if is_whole:
-            return ["update: exact for f(p) = p, without a baseline: the sum over accepted responses"], {}
-        return ["update: the sum over accepted responses, without a baseline"], mean
+            return [f"{_EXACT_MEAN}, without a baseline: it sums over accepted responses"], {}
+        return ["update: sums over accepted responses, without a baseline"], mean
     for kind, baseline in _HISTORY_BASELINES.items():
         if isinstance(advantage, kind):
             return [_history_baseline(baseline, is_whole=is_whole)], {}
     if isinstance(advantage, DpoAdvantage | IpoAdvantage):
         return [
-            f"update: no f(p): {type(advantage).__name__} of every right response over every wrong one of its prompt, "
-            f"beta = {advantage.beta:g} to the initial policy; a prompt with one class alone does not train"
+            f"update: follows no f(p): {type(advantage).__name__} prefers every right response to every wrong one of "
+            f"its prompt, beta = {advantage.beta:g} to the initial policy",
+            "  a prompt whose responses are all right or all wrong does not train",
         ], {}
     if isinstance(advantage, NoveltyAdvantage):
         over = " over its standard deviation" if advantage.normalize_std else ""
         return [
-            f"update: reward minus the mean of the kept group{over}, and up to {advantage.cap:g} of it more for right "
-            "answers that are less likely than their group: follows no function of p"
+            f"update: follows no f(p): advantage = reward minus the mean of the kept group{over}, and up to "
+            f"{advantage.cap:g} of it more for right answers that are less likely than their group"
         ], {}
     if isinstance(advantage, GdpoAdvantage):
         parts = " + ".join(f"{weight:g} {name}" for name, weight in advantage.weights.items())
         over = "tokens" if advantage.by_tokens else "responses"
         return [
-            f"update: {parts}, each standardised within its group: the pull of a component depends on how often its "
-            "group differs in it, not on its scale",
-            f"  the sum is centred and scaled over all {over} of a step; no function of the pass rate alone is "
-            "followed",
+            f"update: follows no f(p): {parts}, each standardised within its group",
+            "  the pull of a component depends on how often its group differs in it, not on its scale",
+            f"  the sum is centred and scaled over all {over} of a step",
         ], {}
-    return [f"update: the rule of {type(advantage).__name__}; which objective it follows is not known here"], {}
+    return [f"update: follows the rule of {type(advantage).__name__}; its objective is not known here"], {}
 
 
 def _history_baseline(baseline: str, *, is_whole: bool) -> str:
     if is_whole:
-        return f"update: exact for f(p) = p: reward minus {baseline} from history and the other responses"
+        return f"{_EXACT_MEAN}: advantage = reward minus {baseline} from history and the other responses"
     return (
-        f"update: reward minus {baseline} from history and the other kept responses; where their number differs, or "
-        "rewards decide which they are, that bends it away from f(p) = p"
+        f"update: advantage = reward minus {baseline} from history and the other kept responses; if their number "
+        "differs, or rewards decide which they are, it departs from f(p) = p"
     )
 
 
@@ -276,9 +285,9 @@ def expected_weights(
 ) -> list[float]:
     """Factor on grad p of a prompt's update, in expectation over its sampling, for each pass rate.
 
-    The scores of positives have mean ``grad p / p``, those of negatives ``-grad p / q``, and neither stopping nor
-    selection looks at more than the class, so the factor is ``E[sum of A over kept positives] / p - E[sum of A over
-    kept negatives] / q``. It is the sum over a prompt's kept responses, not their mean.
+    The scores of positives have mean ``grad p / p``, those of negatives ``-grad p / q``. Neither stopping nor selection
+    looks at more than the class. So the factor is ``E[sum of A over kept positives] / p - E[sum of A over kept
+    negatives] / q``. It is the sum over a prompt's kept responses, not their mean.
 
     Args:
         advantage: a function of counts and class. One of the first round is not: its counts are those of the pool here.

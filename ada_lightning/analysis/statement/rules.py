@@ -1,4 +1,4 @@
-"""By which stopping rules a sampler ends its prompts, asked before any response is drawn."""
+"""Which stopping rules a sampler uses for its prompts, found out before any response is drawn."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ _ONE_OF_EACH = [Response("alone", 0, 0, (0,), (0.0,), "", False, float(right), r
 """A wrong response and a right one."""
 PASS_RATES = (0.02, 0.1, 0.5, 0.9)
 """Where figures are given: a hard prompt, a difficult one, an even one, a nearly solved one."""
+
+
+def mean_over_prompts(formula: str) -> str:
+    """Spell what an update increases: ``f(p)``, averaged over prompts."""
+    return f"the mean over prompts of f(p) = {formula} (p: pass rate)"
 
 
 def rule_alone(sampler: Sampler, *, is_seen: bool = False) -> StoppingRule | None:

@@ -1,4 +1,4 @@
-"""What an update follows that learns from the responses of an older policy.
+"""What an update follows if it learns from the responses of an older policy.
 
 Counts, stopping and selection are the older policy's, so what a prompt weighs is ``f'`` of the older pass rate. Given
 the counts, the responses of a class are independent draws of the older policy; their scores are the current one's.
@@ -39,13 +39,13 @@ def staleness_lines(
     steps = "step" if max_staleness == 1 else "steps"
     yield (
         f"rollout.max_staleness = {max_staleness}: the policy of {max_staleness} {steps} before samples, stops and "
-        "selects: a prompt weighs f'(p_old), its pass rate then"
+        "selects: a prompt weighs f'(p_old), by its pass rate at that time"
     )
     weighs_responses = isinstance(_importance(loss), SequenceTruncation | SequenceRejection)
     yield f"{_followed(loss)}{'' if num_updates == 1 else ', by the first update with a rollout'}"
     if not weighs_responses and not is_centred:
         yield (
-            f"{type(advantage).__name__}: what its baseline is wrong by no longer cancels, for the scores of an older "
+            f"{type(advantage).__name__}: an error of its baseline no longer cancels, because the scores of an older "
             "policy's responses do not average to 0"
         )
 
@@ -74,15 +74,15 @@ def _followed(loss: PolicyLoss) -> str:
     importance = _importance(loss)
     if isinstance(importance, SequenceTruncation | SequenceRejection):
         return (
-            "followed is f'(p_old) grad p_new where the ratio of a whole response is within its bounds "
-            "(loss.importance); the mass beyond is missing"
+            "the update follows f'(p_old) grad p_new where the ratio of a whole response is within its bounds "
+            "(loss.importance); responses beyond are missing"
         )
     if isinstance(importance, GeometricRejection):
         return (
-            "followed is f'(p_old) times the covariance of being right and the score under the policy that sampled, "
-            "which is f'(p_old) grad p_new only as far as the two policies agree"
+            "the update follows f'(p_old) times the covariance of being right and the score under the policy that "
+            "sampled, which is f'(p_old) grad p_new only as far as the two policies agree"
         )
     return (
-        "followed is f'(p_old) grad p_new only as far as single tokens' ratios make up for the older policy: the ratio "
-        "of what came before a token is left out (arXiv:2512.23075), and what is clipped has no gradient"
+        "the update follows f'(p_old) grad p_new only as far as single tokens' ratios make up for the older policy: "
+        "the ratio of what came before a token is left out (arXiv:2512.23075), and what is clipped has no gradient"
     )

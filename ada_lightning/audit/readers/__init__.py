@@ -1,1 +1,1 @@
-"""One reader a format. What they read is untrusted: sizes are limited, nothing is unpickled, texts are dropped."""
+"""One reader for each format. Their input is untrusted: sizes are limited, nothing is unpickled, texts are dropped."""

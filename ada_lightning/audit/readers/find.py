@@ -1,4 +1,4 @@
-"""Which reader a path is for."""
+"""Finds the reader for a path."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _of_folder(path: Path, format: str | None) -> tuple[Any, list[Path]]:
 def _by_content(path: Path, options: Options) -> Any:
     if path.suffix in _PICKLES:
         raise RefusedFileError(
-            f"{shown(path)} is a pickle by its name: reading it could run code. It is not read; record as "
+            f"{shown(path)} looks like a pickle, and reading one could run code. It is not read; record as "
             "docs/audit.md says"
         )
     if path.suffix == ".pt":

@@ -55,7 +55,7 @@ def read(paths: Sequence[Path], options: Options) -> Log:
             rows.append(_row(Fields(sample, f"{shown(path)}, sample {number}"), step, options))
     if unknown := [name for name in options.rewards if name not in parts]:
         listed = ", ".join(sorted(printable(name) for name in parts)) or "none: each reward is a number"
-        raise RefusedFileError(f"--reward {printable(unknown[0])} is in no sample; parts of rewards: {listed}")
+        raise RefusedFileError(f"--reward {printable(unknown[0])} is not in any sample; parts of rewards: {listed}")
     return Log(NAME, rows, list(HOLES), Order.LAUNCH)
 
 
@@ -64,7 +64,7 @@ def _load(path: Path, options: Options) -> Any:
 
     with checked(path, options.limits).open("rb") as file:
         if not zipfile.is_zipfile(file):
-            raise RefusedFileError(f"{shown(path)} is no archive of torch.save; a bare pickle is not read")
+            raise RefusedFileError(f"{shown(path)} is not an archive of torch.save; a bare pickle is not read")
         try:
             entries = zipfile.ZipFile(file).infolist()
         except zipfile.BadZipFile:

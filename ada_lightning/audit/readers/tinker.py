@@ -39,7 +39,7 @@ def read(paths: Sequence[Path], options: Options) -> Log:
             if not matches(record):
                 raise RefusedFileError(f"{fields.where} lacks what rollout summaries of tinker-cookbook have")
             if record["schema_version"] != 1:
-                raise RefusedFileError(f"{fields.where} is of another schema than 1, which this reader knows")
+                raise RefusedFileError(f"{fields.where} has a schema other than 1, the only one that this reader knows")
             if not str(record.get("split", "train")).startswith("train"):
                 num_other += 1
                 continue
@@ -58,7 +58,7 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         holes.append(
             Hole(
                 "why a response ended",
-                "responses that the length limit cut cannot be told",
+                "responses that the length limit cut cannot be recognised",
                 "a newer tinker-cookbook, whose summaries have stop_reason",
             )
         )

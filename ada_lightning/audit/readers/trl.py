@@ -87,7 +87,7 @@ def _numbers(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> dict[
 def _reward_names(rows: Sequence[Row], found: Mapping[str, bool], options: Options) -> list[str]:
     """Say which columns of numbers are the rewards: the first ones that can be what the advantages were made of.
 
-    TRL writes rewards as floats, and beside them whatever ``log_extra`` was given. So floats come first. Of these a
+    TRL writes rewards as floats, and also whatever ``log_extra`` was given. So floats come first. Of these a
     column that is the same for all responses of every prompt says something of prompts, or is the reward of a log
     without any signal.
 
@@ -116,11 +116,11 @@ def _reward_names(rows: Sequence[Row], found: Mapping[str, bool], options: Optio
                 refused = refused or f"{place}: the sum of the columns {', '.join(map(printable, names))}"
     if refused:
         raise RefusedFileError(
-            f"{refused} does not go with the logged advantages; name the rewards and their weights by "
+            f"{refused} does not fit the logged advantages; name the rewards and their weights by "
             f"--reward NAME=WEIGHT; {listed}"
         )
     raise RefusedFileError(
-        "which column is the reward cannot be told: none differs between the responses of a prompt; name it by "
+        "it is unclear which column is the reward: none differs between the responses of a prompt; name it by "
         f"--reward; {listed}"
     )
 
@@ -152,7 +152,7 @@ def _contradiction(groups: Sequence[Sequence[Row]], names: Sequence[str]) -> str
 def _about_rewards(names: Sequence[str], found: Mapping[str, bool]) -> str:
     others = [printable(name) for name in found if name not in names]
     text = f"the reward is the sum of {', '.join(map(printable, names))}"
-    return text + (f"; other columns of numbers, taken for no rewards: {', '.join(others)}" if others else "")
+    return text + (f"; other columns of numbers, which are not used: {', '.join(others)}" if others else "")
 
 
 def _sum(row: Row, names: Sequence[str], weights: Mapping[str, float]) -> float | None:
@@ -214,8 +214,8 @@ def _holes(rows: Sequence[Row], steps: Collection[int], options: Options) -> lis
         holes.append(
             Hole(
                 "a part of the rewards",
-                f"in {num_ties} groups responses of equal reward have different advantages: something counted that has "
-                "no column, as of two reward functions with one name, of which the last is logged",
+                f"in {num_ties} groups responses of equal reward have different advantages, so something counted that "
+                "has no column. Two reward functions with one name do this: only the last is logged",
                 "another __name__ for each reward function",
             )
         )

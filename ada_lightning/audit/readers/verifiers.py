@@ -21,7 +21,7 @@ _LIMITS = {"max_turns", "max_input_tokens", "max_output_tokens", "max_total_toke
 UNFILTERED = Hole(
     "which episodes trained",
     "every group whose rewards differ is taken to train",
-    "give the run's folder, which has rollouts/step_<n>/train/all and .../effective beside each other",
+    "give the folder of the run, which has both rollouts/step_<n>/train/all and .../effective",
 )
 
 
@@ -53,7 +53,7 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         knows_trained &= trained is not None
         for number, record in json_lines(path, options.limits):
             if not matches(record):
-                raise RefusedFileError(f"{shown(path)}, line {number} is no episode or trace of verifiers")
+                raise RefusedFileError(f"{shown(path)}, line {number} is not an episode or trace of verifiers")
             rows += _rows(Fields(record, f"{shown(path)}, line {number}"), _step_of(path), trained, len(rows))
     holes = [] if knows_trained else [UNFILTERED]
     return Log(NAME, rows, holes, Order.FINISH)

@@ -1,4 +1,4 @@
-"""The contracts between the rooms. Every implementation is chosen by ``_target_`` in ``conf/``."""
+"""The contracts between the packages. Every implementation is chosen by ``_target_`` in ``conf/``."""
 
 from ada_lightning.core.protocols.engine import RolloutEngine, VersionedEngine
 from ada_lightning.core.protocols.part import GradientNorm, Part, PolicyView, Trait

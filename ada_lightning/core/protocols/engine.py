@@ -27,7 +27,7 @@ class RolloutEngine:
     weight_transfer: Any = None
     """How weights come from another process, if not by :meth:`load_weights`: a ``WeightTransfer`` with a backend."""
     takes_adapters: bool = False
-    """Whether :meth:`load_weights` takes a policy's adapters alone, beside the weights that it was opened with."""
+    """Whether :meth:`load_weights` takes only a policy's adapters and keeps the weights that it was opened with."""
     num_workers: int = 1
     """Processes that a weight transfer goes to."""
 
@@ -94,7 +94,7 @@ class VersionedEngine(RolloutEngine):
         raise NotImplementedError
 
     def publish(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
-        """Have a version beside those that are there. Legal while requests of those are in flight."""
+        """Load a version in addition to those that are there. Legal while requests of those are in flight."""
         raise NotImplementedError
 
     def keep(self, policy_versions: Collection[int]) -> None:

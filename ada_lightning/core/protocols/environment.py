@@ -27,7 +27,7 @@ class End:
     """The end of an episode."""
 
     reward: float | None = None
-    """Of the whole episode, but for what its turns were given. None: what they were given, or where they were given
+    """Of the whole episode, without what its turns were given. None: what they were given, or where they were given
     nothing, what the configured reward makes of the last one."""
     answer: str | None = None
     """As in :class:`~ada_lightning.core.records.Verdict`."""

@@ -1,4 +1,4 @@
-"""What all parts of a method have, and what they see of the policy while it samples."""
+"""The base of all parts of a method, and their view of the policy while it samples."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Curriculum(Part):
 
     @property
     def learns(self) -> bool:
-        """Whether it learns from the steps itself, beside what an estimator remembers of pass rates."""
+        """Whether it learns from the steps itself, in addition to the pass rates that an estimator remembers."""
         return type(self).observe is not Curriculum.observe
 
     def choose(
@@ -40,12 +40,12 @@ class Curriculum(Part):
 
         Must be a function of its arguments and of what ``recall`` answers, so that a resumed run chooses the same. One
         that :attr:`learns` may use what it observed before the step, and may return fewer prompts, or none: whoever
-        asks goes on with the next stretch.
+        asks goes on with the next part.
 
         Args:
             prompts: all training prompts, in their stable order.
             num_prompts: prompts of a step (P). Where there are fewer than that, some come more than once.
-            step: which stretch of the run's prompts, from 0: the rollout step, where no step took more than its P.
+            step: which part of the run's prompts, from 0: the rollout step, if no step took more than its P.
             seed: of every choice.
             recall: asks what is remembered.
         """
@@ -58,8 +58,8 @@ class Curriculum(Part):
     def step_figures(self, beliefs: Sequence[Belief]) -> dict[str, float]:
         """Return the figures of a step for its log, keyed ``curriculum/name``; not to be overridden.
 
-        ``curriculum/mean_belief`` beside ``rollout/reward_first_round`` shows whether what is chosen is what was
-        thought; ``curriculum/share_unseen`` how much of the step explores. :meth:`figures` is added.
+        ``curriculum/mean_belief`` next to ``rollout/reward_first_round`` shows whether the chosen prompts are as hard
+        as was believed; ``curriculum/share_unseen`` how much of the step explores. :meth:`figures` is added.
 
         Args:
             beliefs: of the step's prompts, as they were remembered before the rollout.
@@ -302,9 +302,9 @@ class Refill(Part):
     def next_wave(self, progress: RefillProgress) -> int:
         """Return how many prompts join now; 0 none.
 
-        Asked again and again. The number of prompts that have joined in the end must be a function of the groups'
-        outcomes in the order of the prompts, so that latency decides nothing: an answer may use open groups only as
-        far as no outcome of theirs could change it. Must have an end on any data.
+        It is called repeatedly. The number of prompts that have joined in the end must be a function of the groups'
+        outcomes in the order of the prompts, so that latency decides nothing. So an answer may use open groups only as
+        far as none of their outcomes could change it. It must come to an end on any data.
         """
         return 0
 

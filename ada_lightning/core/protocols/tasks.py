@@ -11,8 +11,8 @@ from ada_lightning.core.records import Completion, Prompt, Verdict
 class PromptSource(Protocol):
     """Where prompts come from, with disjoint train and held-out lists fixed by a seed.
 
-    A source may have more: ``check()`` raises ValueError for what can be found wrong without a model; ``reports`` and
-    ``notes`` say what became of its rows (:mod:`ada_lightning.data.report`); ``epoch(prompts)`` repeats usable training
+    A source may have more. ``check()`` raises ValueError for what can be found wrong without a model. ``reports`` and
+    ``notes`` say what became of its rows (:mod:`ada_lightning.data.report`). ``epoch(prompts)`` repeats usable training
     prompts as often as an epoch is to show them.
     """
 

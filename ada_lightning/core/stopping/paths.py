@@ -27,9 +27,9 @@ def path_sums(rule: StoppingRule, sources: Mapping[Point, float]) -> NDArray[np.
 
     Paths pass only through points where the rule does not stop. A walker that starts on a stopping point ends there.
 
-    Of a rule that remembers how its prompt began, only the paths are counted that end where they are, and a walker that
-    starts beyond that beginning came there by drawing the class that it has more of first, negatives where it has as
-    many of both.
+    If a rule remembers how its prompt began, only the paths are counted that end where they are. A walker that starts
+    beyond that beginning came there by drawing first the class that it has more of; negatives, if it has as many of
+    both.
 
     Args:
         rule: the stopping rule.

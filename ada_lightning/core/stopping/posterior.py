@@ -1,4 +1,4 @@
-"""Give a prompt up when its counts and its history say that more samples will hardly pay.
+"""Gives a prompt up if its counts and its history say that more samples will hardly bring a signal.
 
 Everywhere here alpha and beta, or ``belief``, are positives and negatives of the belief before the step; counts are
 positives and negatives drawn since.

@@ -152,9 +152,8 @@ class PoolMeanAdvantage(Checked, BaselineAdvantage):
         yield (
             self.weight_power <= 0 or self.max_weight < math.inf or not self.pass_rate.may_be_zero,
             f"advantage.weight_power = {self.weight_power} takes a power of {type(self.pass_rate).__name__}, which is "
-            "0 in some pools that hold a positive, where the weight would have no bound; set advantage.max_weight "
-            "(sampler.n_max to that power is the most that the pool's mean could give), or use "
-            "ada_lightning.methods.pass_rates.PoolMeanRate",
+            "0 in some pools with a positive, so the weight would have no bound. Set advantage.max_weight (the pool's "
+            "mean gives at most sampler.n_max to that power), or use ada_lightning.methods.pass_rates.PoolMeanRate",
         )
 
     def expected(self, group: ResponseGroup) -> Values:
@@ -175,8 +174,7 @@ class PoolMeanAdvantage(Checked, BaselineAdvantage):
         if np.any(has_no_power & (kept_rewards(group) != rate)):
             raise ValueError(
                 f"advantage.weight_power = {self.weight_power} takes a power of a pool's pass rate, which is "
-                f"{rate.min():g} in a pool whose rewards differ; use advantage.weight_power=0 with "
-                "negative rewards"
+                f"{rate.min():g} in a pool whose rewards differ. Use advantage.weight_power=0 with negative rewards"
             )
         return np.minimum(np.maximum(rate, _SMALLEST_RATE) ** -self.weight_power, self.max_weight)
 
@@ -198,23 +196,23 @@ preset(
 @option("advantage", "weighted_leave_one_out", baseline=use(LeaveOneOutRate))
 @dataclass(kw_only=True, eq=False)
 class WeightedLeaveOneOutAdvantage(BaselineAdvantage):
-    """The gradient of the mean reward, for rewards that are not binary: reward minus a baseline, weighted by the mix.
+    """The gradient of the mean reward, for rewards that are not binary: reward minus a baseline, weighted by class.
 
     ``(N_s / m_s) / N * (r - baseline)``: the sum over a prompt's kept responses is the pool's mean over all N.
     ``N_s / m_s`` (:attr:`~ada_lightning.core.records.KeptResponse.selection_weight`) undoes the selection. Goes with
     the ``constant`` loss reduction, which divides by nothing random.
 
     Exact for a fixed number of responses: the expected sum of ``A score`` is then the gradient of the mean reward, for
-    any selection here, and with rewards of 0 and 1 it is the exact linear estimator, ``c = P Q / (N (N - 1))``.
+    any selection here. With rewards of 0 and 1 it is the exact linear estimator, ``c = P Q / (N (N - 1))``.
 
     A bias of stopping remains where the rewards decide when sampling ends. N and the baseline are then taken at a
-    moment that the rewards chose, and prompts whose rewards rarely differ weigh too much: for rewards of 0 and 1,
-    blocks of 4 and at most 32 responses until both occur, the update is 2.02, 1.33, 1.10 times the gradient at pass
-    rates of 0.05, 0.2, 0.5. Taking the first round's mean as the baseline leaves N random, and puts each first-round
-    response into its own baseline: 1.73, 1.04, 0.82 times; ``1 - 1/N`` times where the first round is all there is.
-    There is no exact estimator for such rules yet. Taking the first generated of a stratum within which responses
-    differ to the sampler is a bias of its own, since later ones are those that ended sampling;
-    ``selection.random_order`` avoids it.
+    moment that the rewards chose, and prompts whose rewards rarely differ weigh too much. Take rewards of 0 and 1, and
+    blocks of 4 until both occur, at most 32 responses: the update is 2.02, 1.33, 1.10 times the gradient at pass rates
+    of 0.05, 0.2, 0.5. Taking the first round's mean as the baseline leaves N random, and puts each first-round response
+    into its own baseline: 1.73, 1.04, 0.82 times. It is ``1 - 1/N`` times where the first round is all there is. There
+    is no exact estimator for such rules yet. Taking the first generated of a stratum, within which the sampler treats
+    responses differently, is a further bias: later ones are those that ended sampling. ``selection.random_order``
+    avoids it.
 
     Source:
         Leave-one-out: Kool et al. 2019, as in RLOO, arXiv:2402.14740; the weights are those of stratified sampling.
@@ -244,9 +242,9 @@ class BatchWhitenedAdvantage(Advantage):
     whole rollout is nearly a constant. Assumes many prompts per step. Degenerate case: a step where all advantages are
     equal has none.
 
-    A group without signal keeps advantages of 0 where the mean is 0, as it is for rules that centre each group; by
-    tokens it is not, and then such groups train against the mean, as they do in the published code. Ragged groups count
-    by their responses: a prompt with more of them moves mean and deviation more.
+    A group without signal keeps advantages of 0 where the mean is 0, as for rules that centre each group. By tokens the
+    mean is not 0, and then such groups train against it, as in the published code. Ragged groups count by their
+    responses: a prompt with more of them moves mean and deviation more.
 
     Source:
         REINFORCE++, arXiv:2501.03262, section 3. TRL divides by the spread of rewards, this by that of advantages.
@@ -274,8 +272,8 @@ class BatchWhitenedAdvantage(Advantage):
         """What whitening does to the update of the group's rule."""
         over = "tokens" if self.by_tokens else "kept responses"
         return (
-            f"that is before whitening, which centres and scales advantages over all {over} of a step: nearly one "
-            "factor for all of its prompts where they are many, and steps with little spread count as much as others"
+            f"that is before whitening, which centres and scales advantages over all {over} of a step; with many "
+            "prompts this is nearly one factor for all of them, and steps with little spread count as much as others"
         )
 
 
@@ -284,11 +282,11 @@ BATCH_WHITENING = known(
         name="batch_whitening",
         card=Card(
             table="update",
-            changes="any group rule, scale of the whole step",
-            needs="many prompts",
+            changes="scales the advantages of any group rule by the whole step",
+            needs="many prompts per step",
             cost="packs once more",
             fidelity="after",
-            departs="divides by the spread of advantages, TRL by that of rewards",
+            departs="It divides by the spread of advantages. TRL divides by that of rewards.",
         ),
         checked=Comparison(
             rule="the z-score",
@@ -297,8 +295,10 @@ BATCH_WHITENING = known(
                 "unit/methods/advantages/test_of_whole_rollout.py::test_whitening_is_the_z_score_over_the_whole_rollout"
             ),
         ),
-        text="The standard deviation of the whole rollout instead of each group's: GRPO with scale_rewards=batch, as "
-        "TRL has it.",
+        text="""
+            Scales advantages by the standard deviation of the whole rollout instead of each group's. It is GRPO with
+            scale_rewards=batch, as TRL has it.
+        """,
         sampler=UniformSampler,
         selection=AllSelection,
         advantage=BatchWhitenedAdvantage,

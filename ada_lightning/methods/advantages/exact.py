@@ -30,10 +30,10 @@ class ExactAdvantage(Advantage):
     The objective is a choice of its own: ``objective=log | linear | power | pass_at_k | logit``. A prompt's expected
     update is ``f'(p) grad p``.
 
-    The pool mean at a stopping time is biased, and keeping as many positives as negatives changes the class mix: both
-    are undone exactly by the coefficient ``c(P, Q)`` of :mod:`ada_lightning.methods.objectives.support`. Advantages are
-    bounded by ``1 / (kept responses of the class)`` for the linear and the log objective. Exact together with the
-    ``constant`` loss reduction, for the raw on-policy gradient (first minibatch, ratios of 1).
+    The pool mean at a stopping time is biased, and keeping as many positives as negatives changes the shares of the
+    classes. The coefficient ``c(P, Q)`` of :mod:`ada_lightning.methods.objectives.support` undoes both exactly.
+    Advantages are bounded by ``1 / (kept responses of the class)`` for the linear and the log objective. Exact together
+    with the ``constant`` loss reduction, for the raw on-policy gradient (first minibatch, ratios of 1).
 
     Rewards count as 1 above ``rollout.positive_threshold`` and as 0 otherwise, whatever their amount or sign: p is the
     rate at which they exceed it.
@@ -71,8 +71,8 @@ class StratifiedAdvantage(Advantage):
     The objective is a choice of its own: ``objective=log | linear | power | pass_at_k | logit``. The coefficient
     ``c = f'(p) p (1-p)`` is split over the kept responses of each class.
 
-    Undoes the class mix of the selection for any sampler, but not the bias of an estimate taken at a stopping time: how
-    far off that is, `python -m research.benchmarks.estimator_bias` computes. Rewards must be 0 or 1: the estimates
+    Undoes the selection's shares of the classes for any sampler, but not the bias of an estimate taken at a stopping
+    time; `python -m research.benchmarks.estimator_bias` computes that bias. Rewards must be 0 or 1: the estimates
     average them.
 
     Source:

@@ -1,4 +1,4 @@
-"""What history expects as the baseline: of a prompt's earlier visits and of the other responses of its group."""
+"""Advantages whose baseline comes from a prompt's earlier visits and the other responses of its group."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ class HistoryBaselineAdvantage(HistoryAdvantage):
 
     Needs an estimator that remembers prompts or predicts them; ``estimator=beta_history`` does.
 
-    The advantage is ``r - (k m + sum of the other rewards) / (k + n - 1)``, m the mean and k the strength of the
-    prompt's belief: the posterior mean given the belief Beta(alpha, beta) of before the step (``m = alpha / k``,
-    ``k = alpha + beta``) and the other kept responses. It does not depend on the response, so the expected update is
-    that of the mean pass rate for every n from 1 on. With k = 0 it would be RLOO. What the baseline is wrong by cancels
-    only over all responses: with ``rollout.truncated=exclude`` it pushes responses to end, or not to, and with a
-    selection that chooses by class nothing undoes the mix.
+    The advantage is ``r - (k m + sum of the other rewards) / (k + n - 1)``, with m the mean and k the strength of the
+    prompt's belief. The subtracted term is the posterior mean, given the belief Beta(alpha, beta) before the step (``m
+    = alpha / k``, ``k = alpha + beta``) and the other kept responses. It does not depend on the response, so the
+    expected update is that of the mean pass rate for every n from 1 on. With k = 0 it would be RLOO. An error of the
+    baseline cancels only over all responses. With ``rollout.truncated=exclude`` it pushes responses to end, or not to.
+    With a selection that chooses by class nothing undoes the choice.
 
-    Claim: a baseline needs no group. Estimated from n - 1 others alone it adds noise, a seventh of the variance at
-    n = 8 and a third at n = 4; earlier visits to the prompt take most of that away, so that small groups of many
-    prompts cost no more than large groups of few. Assumes an estimator that knows something of the prompt. Degenerate
-    case: a belief that is wrong and sure of itself adds noise, never bias; a group of equal rewards trains, as far as
-    it was a surprise.
+    Claim: a baseline needs no group. Estimated from n - 1 others alone it adds noise: a seventh of the variance at n =
+    8 and a third at n = 4. Earlier visits to the prompt take most of that away, so small groups of many prompts cost no
+    more than large groups of few. Assumes an estimator that knows something of the prompt. Degenerate case: a belief
+    that is wrong and sure of itself adds noise, never bias. A group of equal rewards trains, as far as it was a
+    surprise.
 
-    Rewards that are not 0 or 1: the belief is about being right, so where a reward is on another scale the baseline is
-    a poor one, and the update still unbiased; a warning says so once.
+    Rewards that are not 0 or 1: the belief is about being right. On another scale it is a poor baseline, and the update
+    is still unbiased; a warning says so once.
 
     Source:
         Control variates and Beta-binomial shrinkage; RLOO (arXiv:2402.14740) is the case without a history, and SPO
-        (arXiv:2509.13232) has the history's mean alone as the baseline of one response. What it is worth:
-        ``python -m research.studies.gradient_variance``.
+        (arXiv:2509.13232) has the history's mean alone as the baseline of one response. What it gains: ``python -m
+        research.studies.gradient_variance``.
     """
 
     def expected(self, group: ResponseGroup) -> Values:
@@ -82,8 +82,8 @@ class RoundedHistoryAdvantage(HistoryAdvantage):
 
     The advantage is ``r - b``; b is 1 if history and the other responses expect a reward above 1/2, otherwise 0. The
     expectation is that of :class:`HistoryBaselineAdvantage`, the posterior mean given the prompt's belief of before the
-    step and the other kept responses. It does not depend on the response, so the expected update is that of the mean
-    pass rate, however wrong the belief, where all responses that were drawn train: as of the baseline unrounded,
+    step and the other kept responses. It does not depend on the response. So the expected update is that of the mean
+    pass rate, however wrong the belief, if all drawn responses train. As with the unrounded baseline,
     ``rollout.truncated=exclude`` biases it. What rounding costs is noise per generated response: `max(p, 1-p)` of them
     train nothing.
 
@@ -94,7 +94,7 @@ class RoundedHistoryAdvantage(HistoryAdvantage):
     baseline on the wrong side trains the common class, which costs noise and updates, never bias.
 
     One response per prompt is enough (``sampler.group_size=1``). On prompts it expects to fail it trains right answers
-    alone, which favours those that are sampled first: watch ``train/entropy`` and pass@k beside the mean.
+    alone, which favours those that are sampled first: watch ``train/entropy`` and pass@k together with the mean.
 
     Rewards that are not 0 or 1: the update stays unbiased and every response trains; a warning says so.
 
@@ -120,26 +120,29 @@ RARER_CLASS = known(
         name="rarer_class",
         card=Card(
             table="prompts",
-            changes="largest expected p(1-p); reward minus 0 or 1, whichever is expected: only surprises train",
-            needs="the same",
-            cost="1 per prompt, the rarer class trains",
+            changes="one response per prompt, and only surprising ones train",
+            needs="as `ada_similar`",
+            cost="1 per prompt; the rarer class trains",
             fidelity="ours",
             departs=(
-                "exact as `ada`; noise per drawn response is higher, per trained one lowest; where wrong "
-                "answers are expected it learns from right ones alone, which costs diversity"
+                "Prompts are chosen by the largest expected p (1 - p). The baseline is 0 or 1, whichever is expected. "
+                "Exact in the same sense as `ada`. Noise per drawn response is higher, per trained one it is the "
+                "lowest. Where wrong answers are expected it learns from right ones alone, which costs diversity."
             ),
         ),
         checked=Comparison(
-            rule="moments of the rounded baseline",
+            rule="the moments of the rounded baseline",
             against="enumeration",
             test="unit/methods/advantages/test_history.py::test_what_rounding_costs",
         ),
-        text="One response of many prompts, and only surprising ones train: right where prompts like these are mostly "
-        "failed, wrong where they are mostly solved. For models where training a token costs several times what "
-        "drawing one does. Why: docs/studies/gradient_variance.md. Where it stands beside the others: "
-        "docs/methods.md. 128 prompts of one response are as many responses as the default of 32 groups of 4; a few "
-        "of them train. Exact as `ada`; noise per drawn response is higher, per trained one lowest; where wrong "
-        "answers are expected it learns from right ones alone, which costs diversity.",
+        text="""
+            Draws one response per prompt, for many prompts, and trains only on the surprising ones. A response is
+            surprising if it is right where prompts like this are mostly failed, or wrong where they are mostly solved.
+            The baseline is the expected reward, rounded to 0 or 1, so a response as expected has the advantage 0. Use
+            it where training a token costs several times what drawing one does. Why: docs/studies/gradient_variance.md.
+            A step has 128 prompts of one response, as many responses as the default of 32 groups of 4; a few of them
+            train.
+        """,
         estimator="similar_prompts",
         curriculum="expected",
         sampler=use(UniformSampler, group_size=1),

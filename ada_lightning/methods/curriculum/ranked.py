@@ -34,9 +34,9 @@ class RankedCurriculum(Checked, Curriculum, ABC):
 
     The candidates are the next chunk of a walk through shuffled epochs, ``candidate_ratio`` per prompt of the step.
     So no prompt comes more than ``candidate_ratio + revisit_ratio`` times as often as in uniform order, and no step is
-    made of the same few favourites as the one before. A second walk fills ``revisit_ratio`` of all places: it comes by
-    every prompt at least once in ``2 N / (revisit_ratio P)`` steps (N training prompts, P per step), so nothing is
-    abandoned on the strength of an old belief while the policy learns, and what was never seen gets known. No prompt
+    made of the same few favourites as the one before. A second walk fills ``revisit_ratio`` of all places. It comes by
+    every prompt at least once in ``2 N / (revisit_ratio P)`` steps (N training prompts, P per step). So no prompt is
+    abandoned because of an old belief while the policy learns, and unseen prompts get known. No prompt
     comes twice in a step while there are enough of them, nor the copies that a mixture makes of it while there are
     other candidates.
 
@@ -111,9 +111,9 @@ class RankedCurriculum(Checked, Curriculum, ABC):
     def caveat(self) -> str:
         """What is preferred, and within which bounds."""
         return (
-            f"curriculum: {self._preference()}; a prompt counts by how often it is chosen, between "
-            f"{self.revisit_ratio:g} and {self.candidate_ratio + self.revisit_ratio:g} times as often as in uniform "
-            "order, and nothing undoes that: the objective is the mean of f(p) under these weights"
+            f"curriculum: {self._preference()}; a prompt counts by how often it is chosen, "
+            f"{self.revisit_ratio:g} to {self.candidate_ratio + self.revisit_ratio:g} times as often as in uniform "
+            "order, so the objective is the mean of f(p) with these weights"
         )
 
     def _revisited(self, total: int, num_prompts: int, step: int, seed: int) -> dict[int, None]:
@@ -187,9 +187,9 @@ class PosteriorSampling(RankedCurriculum):
 
     Needs an estimator that remembers prompts: beta_history, ema, window or similar_prompts.
 
-    A candidate is chosen about as probably as it is one of the best, so what is uncertain gets explored by itself: a
-    prompt never seen draws from the prior, one seen long ago from counts that have faded only as far as its estimator
-    lets them (per visit, not per step), for which the share in turn makes up.
+    A candidate is chosen about as probably as it is one of the best, so what is uncertain gets explored by itself. A
+    prompt never seen draws from the prior. One seen long ago draws from counts that have faded only as far as its
+    estimator lets them (per visit, not per step); the share in turn makes up for that.
 
     Source:
         Thompson 1933; for prompts MoPPS, Qu et al., arXiv:2507.04632, which ranks by the distance of the draw from 1/2:
@@ -209,7 +209,7 @@ class PosteriorSampling(RankedCurriculum):
         return {"usefulness": sum(values) / max(len(values), 1)}
 
     def _preference(self) -> str:
-        return f"prompts come first that {type(self.usefulness).__name__} of a pass rate drawn from history favours"
+        return f"prompts with the highest {type(self.usefulness).__name__} of a pass rate drawn from history come first"
 
 
 preset(
@@ -235,7 +235,7 @@ class ExpectedUsefulness(RankedCurriculum):
     epochs and the share in turn see to.
 
     Source:
-        Ours. What it is worth: ``python -m research.studies.field.fresh``.
+        Ours. What it gains: ``python -m research.studies.field.fresh``.
     """
 
     usefulness: Usefulness
@@ -259,7 +259,7 @@ class ExpectedUsefulness(RankedCurriculum):
         return values_C
 
     def _preference(self) -> str:
-        return f"prompts come first of which the highest {type(self.usefulness).__name__} is expected"
+        return f"prompts with the highest expected {type(self.usefulness).__name__} come first"
 
 
 @option("curriculum", "diverse", choices={"usefulness": "learnability"}, embedding=use(WordEmbedding))
@@ -292,7 +292,7 @@ class DiverseUsefulness(ExpectedUsefulness):
         yield 0 <= self.weight < math.inf, f"curriculum.weight must be 0 or positive, and finite; got {self.weight}"
         yield (
             not self.embedding.needs_policy,
-            "curriculum.embedding is asked where there is no policy; use WordEmbedding or SentenceEncoder; got "
+            "curriculum.embedding must work without the policy; use WordEmbedding or SentenceEncoder; got "
             f"{type(self.embedding).__name__}",
         )
         yield from super()._checks()
@@ -310,7 +310,7 @@ class DiverseUsefulness(ExpectedUsefulness):
         return greedily_spread(self._expected(beliefs), self._places_CH, self.weight) if beliefs else []
 
     def _preference(self) -> str:
-        return f"{super()._preference()}, and those unlike others of the step"
+        return f"{super()._preference()}, preferably unlike each other"
 
 
 def greedily_spread(values_C: Array, places_CH: Array, weight: float) -> list[int]:
@@ -338,4 +338,4 @@ def greedily_spread(values_C: Array, places_CH: Array, weight: float) -> list[in
 
 
 def _no_policy(prompts: Sequence[Prompt]) -> NoReturn:
-    raise RuntimeError("curriculum.embedding asked the policy for a representation, and a curriculum has none")
+    raise RuntimeError("curriculum.embedding needs the policy, which a curriculum does not have")

@@ -1,4 +1,4 @@
-"""What a visit to a prompt is worth, by its pass rate."""
+"""How useful a visit to a prompt is, by its pass rate."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class SignalPerResponse:
     """``f'(p) p (1 - p)`` per response that the run's sampler is expected to draw: pull on the policy per response.
 
     A prompt of pass rate p moves the policy by ``f'(p) grad p``, and ``grad p = p q (mean score of its positives - mean
-    score of its negatives)``. Taking that difference to be equally long for all prompts, a visit is worth
-    ``v(p) = f'(p) p q``, with f' as far as the stopping rule supports it. It costs ``c(p) = E[responses until the rule
-    stops]``. To get the most out of a given number of responses, maximise ``sum of x v`` with ``sum of x c`` within the
-    budget, where x says how often a prompt is visited and is bounded: a linear program of one constraint, whose
-    solution takes prompts in the order of ``v / c`` (the fractional knapsack, Dantzig 1957).
+    score of its negatives)``. If that difference is equally long for all prompts, a visit is worth ``v(p) = f'(p) p
+    q``, with f' as far as the stopping rule supports it. It costs ``c(p) = E[responses until the rule stops]``. To get
+    the most out of a given number of responses, maximise ``sum of x v`` with ``sum of x c`` within the budget, where x
+    says how often a prompt is visited and is bounded. This is a linear program of one constraint. Its solution takes
+    prompts in the order of ``v / c`` (the fractional knapsack, Dantzig 1957).
 
     With fixed groups c is constant and the mean reward has ``v = p q``: the order of :class:`Learnability`. A rule that
     samples on until it has both classes spends most where one of them is rare, so v / c falls off faster towards 0 and
@@ -77,8 +77,8 @@ class SignalPerResponse:
         rule = sampler.end(pool).rule
         if rule is None:
             raise ValueError(
-                f"SignalPerResponse counts responses until a prompt's counts end its sampling, and "
-                f"{type(sampler).__name__} ends it by more than that; use curriculum=learnability"
+                f"SignalPerResponse needs a sampler that stops by the counts of right and wrong responses, but "
+                f"{type(sampler).__name__} stops by more than that. Use curriculum=learnability"
             )
         self.rule = rule
         self.objective = LinearObjective() if objective is None else objective

@@ -142,8 +142,8 @@ class WindowEstimator(CountingEstimator):
         window: rewards that count at least, where there are as many; 1 counts the last visit alone (code: 16).
         whole_visit: count the whole last visit, however many rewards it had; false counts exactly ``window`` (code:
             true).
-        alpha: positives imagined beside those counted, where a prior is needed; above 0 (ours).
-        beta: negatives imagined beside those counted; above 0 (ours).
+        alpha: positives assumed in addition to those counted, where a prior is needed; above 0 (ours).
+        beta: negatives assumed in addition to those counted; above 0 (ours).
         history_file: known counts to start from: a run's history.json (``{prompt id: [positives, responses]}``) or
             measured pass rates as .parquet (``prompt_id, num_positive, num_samples``); None: none.
 

@@ -92,7 +92,7 @@ def _checked(path: Path) -> dict[str, tuple[float, float]]:
     if wrong:
         more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         shown = ", ".join(wrong[:_SHOWN])
-        raise ValueError(f"estimator.history_file {path} has entries that are no counts ({shown}{more}); {way_out}")
+        raise ValueError(f"estimator.history_file {path} has entries that are not counts ({shown}{more}); {way_out}")
     return {prompt_id: (float(positives), float(responses)) for prompt_id, (positives, responses) in rows.items()}
 
 

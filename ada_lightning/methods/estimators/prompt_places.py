@@ -1,4 +1,4 @@
-"""Where prompts lie, embedded once each, around the middle of the training prompts."""
+"""Embeds each prompt once, relative to the mean of the training prompts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ _MOST_CACHED = 131_072
 finds none of them again."""
 _LEAST_REACH = 1e-4
 """Rows nearer to each other than that differ by rounding."""
-NO_POLICY = (
-    "SimilarPrompts is asked about candidates where there is no policy to embed them; use estimator/embedding=words or "
-    "sentence"
-)
+NO_POLICY = "SimilarPrompts must embed candidates without the policy; use estimator/embedding=words or sentence"
 
 
 class PromptPlaces:

@@ -33,8 +33,8 @@ class SentenceEncoder(PromptEmbedding):
     """A sentence encoder, mean-pooled and normalised (arXiv:2602.01601: all-MiniLM-L6-v2, 384 dimensions).
 
     The mean of the last hidden states over a text's tokens, scaled to length 1, is what most models of
-    sentence-transformers compute, ``all-MiniLM-L6-v2`` among them; one that pools otherwise (by its first token, say)
-    is pooled by the mean here all the same. The text is the prompt's turns without the system's, one per line.
+    sentence-transformers compute, ``all-MiniLM-L6-v2`` among them. A model that pools otherwise (by its first token,
+    say) is pooled by the mean here all the same. The text is the prompt's turns without the system's, one per line.
 
     Args:
         path: hub id (``organisation/name``) or local folder with ``config.json``, a tokenizer and safetensors; the

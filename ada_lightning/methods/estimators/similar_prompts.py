@@ -1,9 +1,10 @@
 """A pass rate from the prompt's own visits and from those of prompts that are like it.
 
-Equation: ``logit p_x(t) = base + drift(t) + similar(x, t) + own(x, t)``, four Gaussian processes: one number for all
-    prompts; one that moves with the policy, of covariance ``exp(-visits between / drift_visits)``; a linear function of
-    where the prompt lies (:class:`~ada_lightning.core.protocols.PromptEmbedding`) and a number for each prompt, both of
-    covariance ``exp(-visits between / prompt_drift_visits)`` in time. Counts are binomial.
+Equation: ``logit p_x(t) = base + drift(t) + similar(x, t) + own(x, t)``, four Gaussian processes. ``base`` is one
+    number for all prompts. ``drift`` moves with the policy, with covariance ``exp(-visits between / drift_visits)``.
+    ``similar`` is a linear function of where the prompt lies (:class:`~ada_lightning.core.protocols.PromptEmbedding`),
+    and ``own`` a number for each prompt. Both have covariance ``exp(-visits between / prompt_drift_visits)`` in time.
+    Counts are binomial.
 Claim: prompts that were never sampled are told apart from the first steps on, when most groups of a new task have no
     signal, and what is remembered keeps up with a policy that learns.
 Assumption: most of what the policy learns shows in all prompts alike, in logits; what differs between prompts moves
@@ -85,10 +86,10 @@ class SimilarPrompts(CountingEstimator):
     (:class:`~ada_lightning.methods.estimators.logit_prior.ScaleSearch`): how much prompts differ, and how soon that
     changes, differs between tasks and models.
 
-    A step costs ``O(num_visits^3)``: a fit, which begins where the last one ended and takes a few sweeps, each as long
-    as four Cholesky factors of that size, and three quicker fits for each trial of the search, one in 8 to 64 visits;
-    asking about M prompts ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about
-    lately; a checkpoint holds ``num_visits H`` floats, and two for every prompt that was sampled or is in the history
+    A step costs ``O(num_visits^3)`` for a fit. The fit begins where the last one ended and takes a few sweeps, each as
+    long as four Cholesky factors of that size. Each trial of the search, one in 8 to 64 visits, takes three quicker
+    fits. Asking about M prompts costs ``O(M num_visits^2)``, besides embedding prompts that were not asked about
+    lately. A checkpoint holds ``num_visits H`` floats, and two for every prompt that was sampled or is in the history
     file.
 
     Time is counted in visits, which are prompts sampled: of a step of 512 prompts all have passed by the next.
@@ -195,7 +196,7 @@ class SimilarPrompts(CountingEstimator):
             ValueError: the embedding does not give a finite row of the same size for each, or there is a history file
                 that knows none of them.
         """
-        self._history.check_prompts(prompts, others="what to expect of the others is told from them")
+        self._history.check_prompts(prompts, others="the others are predicted from them")
         self._places.learn(prompts)
         if not self._visits:
             self._start_from_history(prompts)

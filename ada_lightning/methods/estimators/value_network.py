@@ -1,4 +1,4 @@
-"""A pass rate from what the policy itself makes of a prompt: prompts never seen profit from those that were."""
+"""Predicts pass rates from the policy's hidden states, so that unseen prompts profit from seen ones."""
 
 from __future__ import annotations
 

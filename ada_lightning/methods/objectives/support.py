@@ -1,4 +1,4 @@
-"""How much of an objective a stopping rule can follow exactly, and with which coefficient per end.
+"""The part of an objective that a stopping rule can follow exactly, and its coefficient at each end.
 
 With m+ kept positives at ``+c/m+`` each and m- kept negatives at ``-c/m-`` each, the expected sum over a prompt's kept
 responses of advantage times score is ``grad p * E[c] / (p q)``. So an update follows f exactly if and only if
@@ -28,8 +28,8 @@ def supported_terms(objective: Objective, rule: StoppingRule) -> Mapping[tuple[i
 
     A term counts if the order that draws the class with more responses first (negatives where i = j) passes only
     through points where the rule does not stop. Terms that only other orders reach could be estimated too, but their
-    coefficients grow large where few paths lead (3.9 for the logarithm with a rule that gives up at (0, 8)); with these
-    terms alone c stays in [0, 1] for the linear and the log objective.
+    coefficients grow large where few paths lead (3.9 for the logarithm with a rule that gives up at (0, 8)). With the
+    terms above alone, c stays in [0, 1] for the linear and the log objective.
 
     Example:
         >>> from ada_lightning.methods.objectives import LogObjective

@@ -13,8 +13,8 @@ CAPO = known(
     Recipe(
         name="capo",
         text="""
-            GRPO with the token mask after CAPO, at a learning rate at which leaving tokens out is meant to matter: five
-            times the default, as the paper trains at five times GRPO's.
+            GRPO with the token mask after CAPO, at a learning rate at which leaving tokens out is meant to matter. It
+            is five times the default, as the paper trains at five times GRPO's.
         """,
         sampler=UniformSampler,
         selection="all",
@@ -22,15 +22,15 @@ CAPO = known(
         token_masks=("capo",),
         settings={"optimizer.lr": 5e-5},
         card=Card(
-            "update",
-            "leaves tokens out where a model of the update goes too far",
-            "Adam's moments, last hidden states",
-            "a pass over vocabulary chunks",
-            "after",
-            "thresholds are ours",
+            table="update",
+            changes="leaves tokens out where a model of the update goes too far",
+            needs="Adam's moments and the last hidden states",
+            cost="a pass over vocabulary chunks",
+            fidelity="after",
+            departs="Thresholds are ours.",
         ),
         checked=Comparison(
-            "the model of a step is right to second order",
+            "its model of a step is right to second order",
             "brute force",
             "unit/training/token_masks/test_curvature.py::test_the_model_is_right_to_second_order",
         ),

@@ -1,9 +1,10 @@
 """C-GRPO: sample until one answer alone is as frequent as it has to be, by a threshold calibrated with right answers.
 
-Rule: of budgets such as 2, 4, 8, 16, 32 a prompt stops at the first k after which a share of at least q_k of its k
-    responses gives the same answer: the conformal prediction set of its answers is then a single one.
-Calibration: q_k is the ``ceil((n + 1) (1 - delta))``-th smallest score of n prompts drawn to the last budget; a score
-    is the share of answers more frequent than the right one, plus a uniform part of its own, and 1 where it is absent.
+Rule: take budgets such as 2, 4, 8, 16, 32. A prompt stops at the first k after which a share of at least q_k of its k
+    responses gives the same answer. The conformal prediction set of its answers is then a single one.
+Calibration: q_k is the ``ceil((n + 1) (1 - delta))``-th smallest score of n prompts drawn to the last budget. A score
+    is the share of answers more frequent than the right one, plus a uniform part of its own, and 1 if the right one is
+    absent.
 Assumption: prompts are exchangeable with those of the calibration, and the policy has not moved since. At one fixed k
     the set then holds the right answer with probability 1 - delta; at the first k of several that is not promised.
 Degenerate: with a strict delta every threshold is 1, so two equal answers stop and anything else runs to the end, which
@@ -205,7 +206,7 @@ def score(responses: Sequence[Response], generator: random.Random) -> float:
 def conformal_quantile(scores: Sequence[float], delta: float) -> float:
     """Return the ``ceil((n + 1) (1 - delta))``-th smallest of n scores, or the largest where that is more than n.
 
-    In floating point, as the package computes it: a product that is whole but for rounding upwards gives the next rank.
+    In floating point, as the package computes it: a product that is whole up to rounding upwards gives the next rank.
 
     Example:
         >>> conformal_quantile([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 0.2)
@@ -232,28 +233,30 @@ CGRPO = known(
         name="cgrpo",
         card=Card(
             table="responses",
-            changes="blocks until one answer alone is frequent enough, by thresholds calibrated with right answers",
+            changes="draws until one answer is frequent enough, by calibrated thresholds",
             needs="rewards that tell answers",
             cost="2 to 32, and 32 in calibrations",
-            fidelity="after (package `trl-cgrpo` 0.2.0)",
+            fidelity="after",
             departs=(
-                "calibrates on the prompts of the first steps and again after every 50, which count as "
-                "drawn and train; the package on held-out prompts that do not train, left out of the "
-                "saving it shows. Answers decide the stop, so the pool is biased in a way that no count "
-                "shows. With strict thresholds it is SPEED with 2 and 30"
+                "After the package `trl-cgrpo` 0.2.0. Thresholds are calibrated with right answers, on the prompts of "
+                "the first steps and again after every 50. These responses count as drawn, and they train. The package "
+                "calibrates on held-out prompts that do not train, and leaves them out of the saving it shows. Answers "
+                "decide the stop, so the pool is biased in a way that no count shows. With strict thresholds it is "
+                "SPEED with 2 and 30."
             ),
         ),
         checked=Comparison(
-            rule="golden numbers of the package; where it stops, over all histories of three answers",
+            rule="golden numbers of the package, and where it stops over all histories of three answers",
             against="by hand",
             test="unit/methods/sampling/test_cgrpo.py::test_golden_numbers_of_the_package",
         ),
         text="""
-            C-GRPO's exit (package trl-cgrpo 0.2.0) on GRPO. A prompt stops at 2, 4, 8, 16 or 32 responses, where one
-            answer is frequent enough by a threshold calibrated with right answers. The package calibrates on held-out
-            prompts and leaves that out of the saving it shows. Here calibrations are steps that draw 32 responses of
-            every prompt, and they count: 128 prompts first, and again after every 50 steps. With its strict setting
-            (delta small, weak policy) it is SPEED with 2 and 30. Read rollout/num_sampled beside the others.
+            Stops sampling a prompt once one answer is frequent enough: C-GRPO's exit (package trl-cgrpo 0.2.0) on GRPO.
+            A prompt stops at 2, 4, 8, 16 or 32 responses, by a threshold calibrated with right answers. The package
+            calibrates on held-out prompts and leaves that out of the saving it shows. Here calibrations are steps that
+            draw 32 responses of every prompt, and they count: 128 prompts first, and again after every 50 steps. With
+            its strict setting (delta small, weak policy) it is SPEED with 2 and 30. Compare rollout/num_sampled with
+            that of other methods.
         """,
         sampler=CGrpoSampler,
         selection=AllSelection,

@@ -13,8 +13,8 @@ CISPO = known(
     Recipe(
         name="cispo",
         text="""
-            CISPO (MiniMax-M1, arXiv:2506.13585): GRPO's advantages, clipped importance weights. The paper makes 16
-            updates of a rollout; 4 here, of 8 prompts each: with one there is no weight to clip.
+            CISPO (MiniMax-M1, arXiv:2506.13585): GRPO's advantages with clipped importance weights. The paper makes 16
+            updates of a rollout. Here there are 4, of 8 prompts each: with one update there is no weight to clip.
         """,
         sampler=UniformSampler,
         selection="all",
@@ -22,15 +22,15 @@ CISPO = known(
         loss="cispo",
         settings={"data.num_minibatches": 4},
         card=Card(
-            "update",
-            "clips the weight, keeps the gradient",
-            "several updates",
-            "scores the rollout once",
-            "after",
-            "the paper names no bound: 5 here",
+            table="update",
+            changes="clips the importance weight and keeps the gradient",
+            needs="several updates per rollout",
+            cost="scores the rollout once",
+            fidelity="after",
+            departs="The paper names no bound. Here it is 5.",
         ),
         checked=Comparison(
-            "loss and gradient",
+            "the loss and its gradient",
             "by hand",
             "unit/training/losses/test_losses.py::test_loss_and_gradient_follow_the_definition",
         ),

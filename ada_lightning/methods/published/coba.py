@@ -1,8 +1,9 @@
 """CoBA-RL: divide a step by a value that peaks at easy prompts first, at hard ones later (arXiv:2602.03048).
 
-Equation: max over B of ``sum_i V(B_i, p_i)``, ``V(B, p) = (1 - exp(-B p (1-p) / tau)) BetaPDF(p; alpha, beta)``,
-    ``sum_i B_i = total``, bounds; ``beta = kappa - alpha``, ``alpha = clip(1 + (kappa-2) F~, 1, kappa-1)``,
-    ``F~ = F`` above 1/2 and ``sigmoid(10 (F - 1/2))`` below, F the mean share of failures of the last steps.
+Equation: max over B of ``sum_i V(B_i, p_i)``, ``V(B, p) = (1 - exp(-B p (1-p) / tau)) BetaPDF(p; alpha, beta)``, with
+    ``sum_i B_i = total`` and bounds. The Beta distribution has ``alpha = clip(1 + (kappa-2) F~, 1, kappa-1)`` and
+    ``beta = kappa - alpha``. ``F~`` is F above 1/2 and ``sigmoid(10 (F - 1/2))`` below, with F the mean share of
+    failures of the last steps.
 Claim: a weak policy learns most from prompts it can solve, a strong one from hard ones ("exploit, then explore").
 Assumption: pass rates seen at earlier visits still hold; one step's mean failure rate tells how strong the policy is.
 Degenerate: prompts never seen count as p = 1/2; where none was seen, the division is even.
@@ -148,13 +149,13 @@ COBA_RL = known(
         name="coba_rl",
         card=Card(
             table="responses",
-            changes="a Beta-shaped value that moves from easy to hard",
-            needs="pass rates, mean failure rate",
-            cost="8 exactly",
-            fidelity="faithful (paper)",
+            changes="gives responses to easy prompts first, to hard ones later",
+            needs="pass rates and the mean failure rate",
+            cost="8 on average",
+            fidelity="faithful to the paper",
             departs=(
-                "the code's three classes of difficulty are not copied; p of the last visits, the code's "
-                "of the last three"
+                "A Beta-shaped value of the pass rate moves from easy to hard. The code's three classes of difficulty "
+                "are not copied. Pass rates are those of the last visits; the code takes the last three."
             ),
         ),
         checked=Comparison(
@@ -162,9 +163,12 @@ COBA_RL = known(
             against="brute force",
             test="unit/methods/sampling/test_planned.py::test_it_is_the_best_of_all_divisions_of_three_prompts",
         ),
-        text="CoBA-RL (arXiv:2602.03048): GRPO whose responses go to easy prompts while the policy is weak and to hard "
-        "ones later. Plans differ from uniform once prompts come again, as for the experiment knapsack. Pass rates are "
-        "those of each prompt's last visits; the authors' code takes the last three visits, however long.",
+        text="""
+            CoBA-RL (arXiv:2602.03048): GRPO whose responses go to easy prompts while the policy is weak, and to hard
+            ones later. Plans differ from uniform ones once prompts come again, as for the experiment knapsack. Pass
+            rates are those of each prompt's last visits. The authors' code takes the last three visits, however long
+            ago.
+        """,
         estimator=WindowEstimator,
         sampler=CobaSampler,
         selection=AllSelection,

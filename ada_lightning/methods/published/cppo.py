@@ -26,8 +26,8 @@ class LargestAdvantageSelection(AdvantageSelection):
 
     Keeps ``floor((1 - rate) n)`` of n, at least one.
 
-    The claim: a response with a small advantage moves the policy little and costs as much as any other, so leaving it
-    out saves the update's time (up to 8 times) at no loss; the time is to be spent on more prompts per step
+    The claim: a response with a small advantage moves the policy little and costs as much as any other. So leaving it
+    out saves the update's time (up to 8 times) at no loss. The time is to be spent on more prompts per step
     (``data.prompts_per_step``).
 
     Assumed: advantages are computed over the whole pool before pruning (``advantage=official``). Nothing undoes the
@@ -108,23 +108,25 @@ CPPO = known(
         name="cppo",
         card=Card(
             table="training",
-            changes="the largest \\|A\\| of a group, of the step",
+            changes="trains on the largest absolute advantages of a group, or of the step",
             cost="n drawn, (1 - rate) n trained",
-            fidelity="faithful (biased)",
-            departs="prompts per step are not raised by themselves",
+            fidelity="faithful, biased",
+            departs="The number of prompts per step is not raised by itself.",
             also=("cppo_batch",),
         ),
         checked=Comparison(
-            rule="what stays",
+            rule="which responses stay",
             against="by hand",
             test=(
                 "unit/methods/selection/test_largest_advantage.py::test_of_the_batch_the_largest_stay_whoever_they_belong_to"
             ),
             also=("cppo_batch",),
         ),
-        text="CPPO (arXiv:2503.22342): of each group the responses with the smallest advantages are left out of the "
-        "update; biased. Advantages are GRPO's, over the whole group, before pruning. The paper spends the time saved "
-        "on more prompts per step: data.prompts_per_step=128 instead of 32 with rate 0.75.",
+        text="""
+            CPPO (arXiv:2503.22342): the responses of a group with the smallest advantages are left out of the update,
+            which biases it. Advantages are GRPO's, over the whole group, before pruning. The paper spends the time
+            saved on more prompts per step: data.prompts_per_step=128 instead of 32 with rate 0.75.
+        """,
         sampler=use(UniformSampler, group_size=16),
         selection=use(LargestAdvantageSelection, rate=0.75),
         advantage=use(PoolMeanAdvantage, normalize_std=True),
@@ -134,8 +136,10 @@ CPPO = known(
 CPPO_BATCH = known(
     CPPO.with_(
         name="cppo_batch",
-        text="CPPO's variant for verl (arXiv:2503.22342): the responses with the smallest advantages of a whole step "
-        "are left out; biased.",
+        text="""
+            CPPO's variant for verl (arXiv:2503.22342): the responses with the smallest advantages of a whole step are
+            left out, which biases the update.
+        """,
         selection=LargestAdvantageBatchSelection,
         settings={"selection.rate": 0.75},
     )

@@ -14,12 +14,12 @@ DAPO = known(
     Recipe(
         name="dapo",
         text="""
-            DAPO (arXiv:2503.14476). Only groups with a signal train; the others are replaced by new prompts. The loss
-            is DAPO's: clip 0.2 and 0.28, dual clip 10, token mean, no KL, no correction for the engine. Responses near
-            the length limit get a penalty. A right answer counts as one in spite of the penalty
+            DAPO (arXiv:2503.14476): only groups with a signal train, and the others are replaced by new prompts. The
+            loss is DAPO's: clip 0.2 and 0.28, dual clip 10, token mean, no KL, no correction for the engine. Responses
+            near the length limit get a penalty. A right answer counts as one in spite of the penalty
             (rollout.positive_threshold=0). Groups are filtered by accuracy, not by the reward with the penalty
-            (refill.component=correct). The paper's sizes: prompts_per_step 512, groups of 16, 16 minibatches, learning
-            rate 1e-6 with 20 steps of warm-up.
+            (refill.component=correct). The paper's sizes are larger: prompts_per_step 512, groups of 16, 16
+            minibatches, learning rate 1e-6 with 20 steps of warm-up.
         """,
         sampler=use(UniformSampler, group_size=8),
         selection="all",
@@ -29,16 +29,18 @@ DAPO = known(
         options={"reward": "overlong"},
         settings={"rollout.positive_threshold": 0.0, "refill.component": "correct"},
         card=Card(
-            "prompts",
-            "groups without signal are replaced by new prompts; `loss=dapo`",
-            "-",
-            "responses / share with signal, capped",
-            "faithful",
-            "trains on fewer groups at the cap (verl's recipe raises there, verl 0.9.1 ignores it: see below); waves "
-            "overlap; length penalty as `reward=overlong`",
+            table="prompts",
+            changes="replaces groups without a signal by new prompts; `loss=dapo`",
+            cost="responses / share with a signal, capped",
+            fidelity="faithful",
+            departs=(
+                "At the cap it trains on fewer groups. verl's recipe raises an error there, and verl 0.9.1 ignores the "
+                "cap ([verl's forms](methods.md#which-prompts)). Waves overlap. The penalty for length is that of "
+                "`reward=overlong`."
+            ),
         ),
         checked=Comparison(
-            "waves, and the figures of its penalty",
+            "the waves, and the figures of its penalty",
             "by hand",
             "unit/rewards/test_combined_rewards.py::test_dapos_figures",
         ),

@@ -104,15 +104,15 @@ DARS_ET = known(
         name="dars_et",
         card=Card(
             table="responses",
-            changes="a second round where under half are right",
+            changes="draws a second round where less than half are right",
             needs="a loss that sums over responses",
             cost="8 to 32",
             fidelity="faithful",
-            departs="groups without signal stay in the denominator",
+            departs="Groups without a signal stay in the denominator.",
             also=("dars_hw",),
         ),
         checked=Comparison(
-            rule="size of the second round",
+            rule="the size of the second round",
             against="by hand",
             test="unit/methods/sampling/test_pilot.py::test_golden_values_of_dars",
             also=("dars_hw",),
@@ -131,8 +131,10 @@ DARS_ET = known(
 DARS_HW = known(
     Recipe(
         name="dars_hw",
-        text="DARS, hardness weighted (arXiv:2508.13755): as dars_et, with up to twice as much for hard prompts. Their "
-        "step has 3072 prompts: data.prompts_per_step.",
+        text="""
+            DARS, hardness weighted (arXiv:2508.13755): as dars_et, with up to twice as much for hard prompts. Their
+            step has 3072 prompts (data.prompts_per_step).
+        """,
         sampler="dars_hw",
         selection=AllSelection,
         advantage="dr_grpo",

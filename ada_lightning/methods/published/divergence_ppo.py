@@ -16,8 +16,9 @@ TV = known(
     Recipe(
         name="divergence_ppo_tv",
         text="""
-            Divergence PPO with total variation (arXiv:2602.04879), with Dr. GRPO's advantages. The paper: 16 responses,
-            8 updates of 32 prompts; here 4 responses, 4 updates of 8.
+            Divergence PPO with total variation (arXiv:2602.04879) and Dr. GRPO's advantages: tokens are masked by their
+            distance to the engine's probability. The paper takes 16 responses and 8 updates of 32 prompts; here it is 4
+            responses and 4 updates of 8.
         """,
         sampler=UniformSampler,
         selection="all",
@@ -25,17 +26,19 @@ TV = known(
         loss="divergence_tv",
         settings={"data.num_minibatches": 4},
         card=Card(
-            "update",
-            "mask by distance to the engine's probability",
-            "engine log-probabilities",
-            "scores the rollout once",
-            "faithful (binary)",
-            "no top-K variants ([why](methods.md#what-is-not-here)); ratio cap 3, in effect in verl and the authors' "
-            "code; verl's example script has 10,000",
+            table="update",
+            changes="masks tokens by the distance to the engine's probability",
+            needs="the engine's log-probabilities",
+            cost="scores the rollout once",
+            fidelity="faithful, binary form",
+            departs=(
+                "There are no top-K variants ([why](methods.md#what-is-not-here)). The ratio's cap is 3, as in effect "
+                "in verl and in the authors' code. verl's example script has 10,000."
+            ),
             also=("divergence_ppo_kl",),
         ),
         checked=Comparison(
-            "weights and masks",
+            "the weights and the masks",
             "by hand",
             "unit/training/losses/test_losses.py::test_divergence_weighs_by_the_engines_probability_up_to_the_cap",
             also=("divergence_ppo_kl",),

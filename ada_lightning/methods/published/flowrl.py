@@ -13,20 +13,21 @@ FLOWRL = known(
     Recipe(
         name="flowrl",
         text="""
-            FlowRL: a fixed group per prompt, with rewards standardised in it. The policy is drawn towards the reference
-            tilted by the rewards, not towards the highest reward. The head that learns log Z trains beside the policy.
+            FlowRL (arXiv:2509.15207): the policy is drawn towards the reference tilted by the rewards, not towards the
+            highest reward. Groups have a fixed size, and rewards are standardised within them. A head that learns log Z
+            trains with the policy.
         """,
         sampler=UniformSampler,
         selection="all",
         advantage="grpo",
         loss="flowrl",
         card=Card(
-            "update",
-            "towards the reference tilted by the reward; a head for log Z",
-            "a reference, the head's parameters",
-            "a reference forward pass",
-            "faithful",
-            "clipped weight as in the paper, the code's unclipped one by option",
+            table="update",
+            changes="draws the policy towards a reference tilted by rewards",
+            needs="a reference model, and a head for log Z",
+            cost="a forward pass of the reference",
+            fidelity="faithful",
+            departs="The weight is clipped as in the paper. The code's unclipped one is an option.",
         ),
         checked=Comparison(
             "loss, gradients, and log Z of two arms",

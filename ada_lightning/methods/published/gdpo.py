@@ -1,8 +1,8 @@
 """GDPO, arXiv:2601.05242: each component of the reward is standardised in its group before they are added up.
 
-Claim: standardising the sum lets different mixes of components collapse to one advantage, and the component with the
-largest spread drown the others. Assumes components worth comparing within a group. Degenerate case: one component of 0
-and 1, where it is GRPO with whitening.
+Claim: standardising the sum lets different combinations of components collapse to one advantage, and the component with
+the largest spread drown the others. Assumes components worth comparing within a group. Degenerate case: one component
+of 0 and 1, where it is GRPO with whitening.
 
 Fidelity: faithful. ``advantage.by_tokens=true`` whitens tokens as verl does.
 """
@@ -126,18 +126,20 @@ GDPO = known(
         name="gdpo",
         card=Card(
             table="update",
-            changes="z-score per component, whitened",
+            changes="standardises each component of the reward, then whitens",
             needs="a reward with components",
             fidelity="faithful",
-            departs="`by_tokens=true` whitens tokens as verl does",
+            departs="`by_tokens=true` whitens tokens, as verl does.",
         ),
         checked=Comparison(
             rule="the loop of the paper",
             against="their loop, rewritten",
             test="unit/methods/advantages/test_gdpo.py::test_it_is_the_loop_of_the_paper",
         ),
-        text="GDPO (arXiv:2601.05242): correctness and form standardised by themselves. Groups that differ in the "
-        "form only train too. The system prompt asks for what the reward looks for.",
+        text="""
+            GDPO (arXiv:2601.05242): correctness and form are standardised separately. Groups that differ only in form
+            train too. The system prompt asks for what the reward looks for.
+        """,
         sampler=UniformSampler,
         selection=AllSelection,
         advantage=GdpoAdvantage,

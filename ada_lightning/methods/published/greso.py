@@ -6,12 +6,12 @@ Claim: a prompt whose group was all right or all wrong at its last visits is so 
 Assumption: rewards between 0 and 1.
 Degenerate: with data that is solved, or far too hard, ``p`` falls to its least value and prompts come by ``min_chance``
     and untried ones alone; a step can then have fewer prompts.
-Fidelity: faithful (code). The share of hard groups counts all with equal rewards, the code's only those of well-formed
-    answers; a step that reaches into the second epoch belongs to it; the default clip and no entropy bonus, where the
-    code has 0.2 on both sides and 0.001.
+Fidelity: faithful (code). The share of hard groups counts all with equal rewards; the code counts only those of
+    well-formed answers. A step that reaches into the second epoch belongs to it. The clip is the default and there is
+    no entropy bonus; the code has 0.2 on both sides and 0.001.
 
 Source: ``Infini-AI-Lab/GRESO`` at b277843: ``verl/trainer/ppo/ray_trainer.py`` (targets, steps), ``metric_utils.py``
-    beside it (shares), ``verl/trainer/ttis/presampling_selector.py`` (chances).
+    next to it (shares), ``verl/trainer/ttis/presampling_selector.py`` (chances).
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class GresoCurriculum(Checked, Curriculum):
     sampled reached its target, up where it did not. In the first epoch no prompt can be skipped, so its shares say
     nothing about skipping. Goes with ``refill=adaptive``, which filters what is left.
 
-    Only groups whose rewards are all equal count in those shares, as in the authors' code. It differs from this in one
-    thing: its graders give 1, 0.1 for a wrong and 0 for a malformed answer, and its share of hard groups is of those
-    with 0.1 throughout; groups of malformed answers alone are hard in its streaks and not in its share, here in both.
+    Only groups whose rewards are all equal count in those shares, as in the authors' code. One thing differs. The
+    code's graders give 1, 0.1 for a wrong and 0 for a malformed answer, and its share of hard groups is of those with
+    0.1 throughout. Groups of malformed answers only are hard in its streaks and not in its share; here they are in
+    both.
 
     The order of prompts, and whom it skips, follow from seed, history and how many prompts were taken; all of it is in
     the checkpoint. A skipped prompt waits for the next epoch.
@@ -233,14 +234,14 @@ GRESO = known(
         name="greso",
         card=Card(
             table="prompts",
-            changes="skips prompts by streaks without signal, then replaces",
-            needs="its own streaks",
+            changes="skips prompts that often had no signal, then replaces groups",
+            needs="its own record of visits without a signal",
             cost="fewer wasted responses",
-            fidelity="faithful (code)",
+            fidelity="faithful to the code",
             departs=(
-                "the share of hard groups counts all with equal rewards, the code's only those of "
-                "well-formed answers; a step that reaches into the second epoch belongs to it; the "
-                "default clip and no entropy bonus, the code has 0.2 and 0.001"
+                "The share of hard groups counts all groups with equal rewards. The code counts only those of "
+                "well-formed answers. A step that reaches into the second epoch belongs to it. The clip is the default "
+                "one and there is no entropy bonus; the code has 0.2 and 0.001."
             ),
         ),
         checked=Comparison(
@@ -250,8 +251,8 @@ GRESO = known(
         ),
         text="""
             GRESO (arXiv:2506.02177): prompts that had no signal at their last visits are skipped at random. The others
-            are filtered and filled up as by DAPO, in waves as large as necessary. Its batch is 256 prompts with groups
-            of 8, its clip 0.2 on both sides, its entropy bonus 0.001. Those of this run are the defaults of
+            are filtered and filled up as by DAPO, in waves as large as necessary. The code has batches of 256 prompts
+            with groups of 8, a clip of 0.2 on both sides and an entropy bonus of 0.001. This run has the defaults of
             loss=clipped.
         """,
         curriculum=GresoCurriculum,

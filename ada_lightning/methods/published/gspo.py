@@ -13,8 +13,8 @@ GSPO = known(
     Recipe(
         name="gspo",
         text="""
-            GSPO (arXiv:2507.18071): GRPO's advantages, ratios and clips of whole responses. Four updates per rollout as
-            in section 5.1: with one there is no ratio to clip.
+            GSPO (arXiv:2507.18071): GRPO's advantages, with ratios and clips of whole responses. There are four updates
+            per rollout, as in section 5.1: with one there is no ratio to clip.
         """,
         sampler=UniformSampler,
         selection="all",
@@ -22,12 +22,12 @@ GSPO = known(
         loss="gspo",
         settings={"data.num_minibatches": 4},
         card=Card(
-            "update",
-            "ratio and clip of the whole response",
-            "several updates",
-            "scores the rollout once",
-            "faithful",
-            "importance weight of the engine by sequence: ours",
+            table="update",
+            changes="ratio and clip of the whole response",
+            needs="several updates per rollout",
+            cost="scores the rollout once",
+            fidelity="faithful",
+            departs="The engine's importance weight is taken by sequence, which is ours.",
         ),
         checked=Comparison(
             "the sequence form",

@@ -1,10 +1,10 @@
 """GVM-RAFT: divide a step so that the gradient of its right answers varies least (arXiv:2505.02391, Proposition 1).
 
-Claim: with n_i responses of which a share p_i is right, the variance of the mean gradient of right answers is bounded
-by ``sum of G_i^2 / (p_i n_i)``; with the factor ``1 / (1 + alpha / p_i^beta)`` that lets go of hopeless prompts it is
-least at ``n_i ~ G_i / sqrt(p_i + alpha / p_i^(beta-1))``. Assumption: every prompt has the same weight in the update
-(``loss/reduction=prompt_mean``), and the pilot's p_i and G_i are the true ones. Degenerate case: a prompt with nothing
-right in its pilot gets no more; where that is so of all of them, the rest is divided equally.
+Claim: take n_i responses of which a share p_i is right. The variance of the mean gradient of right answers is bounded
+by ``sum of G_i^2 / (p_i n_i)``. The factor ``1 / (1 + alpha / p_i^beta)`` lets go of hopeless prompts. With it the
+bound is least at ``n_i ~ G_i / sqrt(p_i + alpha / p_i^(beta-1))``. Assumption: every prompt has the same weight in the
+update (``loss/reduction=prompt_mean``), and the pilot's p_i and G_i are the true ones. Degenerate case: a prompt with
+nothing right in its pilot gets no more; if that is so for all of them, the rest is divided equally.
 
 Fidelity: after. Pilots are drawn in each step, kept and counted (paper: every 10 steps, dropped). G is that of the
 output layer in closed form, the authors' is ``sampler/gradient_norm=embed_tokens``. The authors copy prompts for GRPO,
@@ -123,19 +123,20 @@ GVM_RAFT = known(
         name="gvm_raft",
         card=Card(
             table="responses",
-            changes="pilots, then `G / sqrt(p + a/p^(b-1))` shares",
-            needs="a gradient norm; `prompt_mean`",
-            cost="16 exactly",
+            changes="pilots, then shares by gradient norm and pass rate",
+            needs="a gradient norm; `loss/reduction=prompt_mean`",
+            cost="16 on average",
             fidelity="after",
             departs=(
-                "pilots each step, kept and counted (paper: every 10 steps, dropped); G of the output "
-                "layer in closed form, the authors' by `sampler/gradient_norm=embed_tokens`; authors copy"
-                " prompts for GRPO, which weighs by n"
+                "Shares are `G / sqrt(p + a/p^(b-1))`, with G the gradient norm. Pilots are drawn in each step, kept "
+                "and counted. The paper draws them every 10 steps and drops them. G is that of the output layer, in "
+                "closed form; the authors' is `sampler/gradient_norm=embed_tokens`. For GRPO the authors copy prompts, "
+                "which weighs them by n."
             ),
             also=("gvm_grpo",),
         ),
         checked=Comparison(
-            rule="the norm of a gradient; shares",
+            rule="the norm of a gradient, and the shares",
             against="brute force",
             test=(
                 "unit/methods/gradient_norms/test_of_policy.py::test_the_closed_form_is_the_gradient_of_the_output_layer"
@@ -143,10 +144,10 @@ GVM_RAFT = known(
             also=("gvm_grpo",),
         ),
         text="""
-            GVM-RAFT++ (arXiv:2505.02391): a step is divided so that the gradient of right answers varies least. Only
-            right answers train, and every prompt has the same weight. Taking gradients of the output layer instead of
-            the input embeddings is ours; sampler/gradient_norm=embed_tokens takes the authors'. They clip above at 0.28
-            in RAFT++, and at 0.3 to 0.4 in GVM-RAFT++.
+            GVM-RAFT++ (arXiv:2505.02391): a step's responses are divided so that the gradient of right answers varies
+            least. Only right answers train, and every prompt has the same weight. Taking gradients of the output layer
+            instead of the input embeddings is ours; sampler/gradient_norm=embed_tokens takes the authors'. They clip
+            above at 0.28 in RAFT++, and at 0.3 to 0.4 in GVM-RAFT++.
         """,
         sampler=GvmSampler,
         selection=PositivesSelection,

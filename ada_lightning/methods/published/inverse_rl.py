@@ -2,9 +2,9 @@
 
 Rule: a response's reward is ``w f(text)``; after every step ``w <- (1 - rate decay) w + rate (mean f of
     demonstrations - mean f of responses)``, means over prompts, of the responses of that step.
-Claim: where the policy is the best one for its reward with an entropy or a KL to pay, this is the gradient of the
-    likelihood of the demonstrations; one policy step for each reward step (a single loop, no inner one to the end) is
-    enough if rewards move more slowly than the policy follows. With a linear reward it is maximum-entropy IRL.
+Claim: suppose the policy is the best one for its reward with an entropy or a KL to pay. Then this is the gradient of
+    the likelihood of the demonstrations. One policy step for each reward step is enough (a single loop, no inner one to
+    the end) if rewards move more slowly than the policy follows. With a linear reward it is maximum-entropy IRL.
 Assumption: what was demonstrated differs from what is drawn in the features, and the policy pays for leaving its prior
     (``loss.kl_coef`` above 0).
 Degenerate: features that demonstrations and responses share alike get no weight; without a KL weights grow for as long
@@ -170,19 +170,16 @@ INVERSE_RL = known(
         name="inverse_rl",
         card=Card(
             table="update",
-            changes=(
-                "rewards of a linear reward that is learned from demonstrations, one step of it for every"
-                " step of the policy"
-            ),
+            changes="learns a reward from demonstrations, step by step with the policy",
             needs="demonstrations in the prompts' references, a KL",
-            cost="a reference forward pass",
-            fidelity="after (arXiv:2210.01808)",
+            cost="a forward pass of the reference",
+            fidelity="after",
             departs=(
-                "linear in shares of kinds of characters and in length (`sampler.features`), where the "
-                "paper has a network over states: it learns how demonstrations are written, not what is "
-                "right; the entropy is a KL to the initial policy; "
-                "`tests/unit/methods/sampling/test_inverse_rl.py` recovers a reward that is known, with a"
-                " softmax over eight texts in the place of the model"
+                "After arXiv:2210.01808, which has a network over states as reward. Here it is linear in shares of "
+                "kinds of characters and in length (`sampler.features`). So it learns how demonstrations are written, "
+                "not what is right. The entropy is a KL to the initial policy. A test recovers a reward that is known, "
+                "with a softmax over eight texts in place of the model "
+                "(`tests/unit/methods/sampling/test_inverse_rl.py`)."
             ),
         ),
         checked=Comparison(
@@ -194,10 +191,10 @@ INVERSE_RL = known(
         ),
         text="""
             Maximum-likelihood inverse RL (arXiv:2210.01808): the reward is learned from the data's answers, which are
-            the demonstrations. It takes one step for every step of the policy, in the same loop. Graders are asked for
-            held-out figures alone. The reward is linear in shares of kinds of characters and in length. So the policy
+            the demonstrations. It takes one step for every step of the policy, in the same loop. Graders are asked only
+            for held-out figures. The reward is linear in shares of kinds of characters and in length. So the policy
             learns to write like the demonstrations, not to be right. Advantages keep the reward's scale (rloo), and a
-            KL to the initial policy is what a reward costs. Loads a second model.
+            KL to the initial policy keeps the policy near it. Loads a second model.
         """,
         sampler=InverseRlSampler,
         selection=AllSelection,

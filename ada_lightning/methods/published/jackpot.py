@@ -14,8 +14,8 @@ JACKPOT = known(
     Recipe(
         name="jackpot",
         text="""
-            GRPO with four updates per rollout; the later ones train on tokens accepted after Jackpot. The first is
-            on-policy, the others are what the mask is for.
+            GRPO with four updates per rollout, whose later ones train on tokens accepted after Jackpot. The first
+            update is on-policy; the mask is for the others.
         """,
         sampler=UniformSampler,
         selection="all",
@@ -23,13 +23,15 @@ JACKPOT = known(
         token_masks=("jackpot",),
         settings={"data.num_minibatches": 4},
         card=Card(
-            "update",
-            "accepts tokens with min(1, p / (lambda q))",
-            "several updates",
-            "-",
-            "after",
-            "no normaliser: losses here divide by what was drawn, so the weight without it is the unbiased one; "
-            "constants are ours; no joint training of a rollout model ([why](methods.md#what-is-not-here))",
+            table="update",
+            changes="accepts tokens with probability min(1, p / (lambda q))",
+            needs="several updates per rollout",
+            fidelity="after",
+            departs=(
+                "There is no normaliser. Losses here divide by what was drawn, so the weight without it is the "
+                "unbiased one. Constants are ours. No rollout model trains with the policy "
+                "([why](methods.md#what-is-not-here))."
+            ),
         ),
         checked=Comparison(
             "what is kept of an enumerated vocabulary",

@@ -148,21 +148,26 @@ KNAPSACK = known(
         name="knapsack",
         card=Card(
             table="responses",
-            changes="P(mixed group) x p(1-p)^2 for a fixed total",
+            changes="divides a fixed total by P(mixed group) x p (1 - p)^2",
             needs="pass rates of the last visit",
-            cost="8 exactly",
+            cost="8 on average",
             fidelity="faithful",
-            departs="the exact optimum; the code's dynamic programme has a slip at k = 0 that is not copied",
+            departs=(
+                "The division is the exact optimum. The code's dynamic programme has a slip at k = 0, which is not "
+                "copied."
+            ),
         ),
         checked=Comparison(
-            rule="the division is worth as much as the dynamic programme of the code without its slip",
+            rule="the division is worth as much as the code's dynamic programme without its slip",
             against="their loop, rewritten",
             test="unit/methods/sampling/test_knapsack.py::test_the_division_is_worth_as_much_as_the_best_one",
         ),
-        text="Knapsack RL (arXiv:2509.25849): GRPO whose responses go to prompts that will probably have both right "
-        "and wrong ones. Plans differ from uniform once prompts come again: give it more than one epoch (num_steps x "
-        "data.prompts_per_step above the number of prompts), or estimator.history_file=<pass rates that prepare.py "
-        "measured>.",
+        text="""
+            Knapsack RL (arXiv:2509.25849): GRPO whose responses go to prompts that will probably have both right and
+            wrong ones. Plans differ from uniform ones once prompts come again. So give it more than one epoch
+            (num_steps x data.prompts_per_step above the number of prompts), or estimator.history_file with the pass
+            rates that prepare.py measured.
+        """,
         estimator=WindowEstimator,
         sampler=KnapsackSampler,
         selection=AllSelection,

@@ -23,11 +23,11 @@ class MaxRlAdvantage(BaselineAdvantage):
 
     It is ``(r - mean) / mean`` with the mean of the kept group.
 
-    With n responses for every prompt, all of them kept, the mean over a group of advantage times score has the
-    expectation ``(1 - (1 - p)^(n - 1)) / p`` times grad p: exact for that part of log p, the same expectation as
-    ``advantage=exact objective=log``. With ragged groups each follows the series of its own n. Groups without signal
-    have advantages of 0. Selections that change the mix of classes change the mean and with it the objective: with as
-    many positives as negatives nothing of the 1/p is left.
+    With n responses for every prompt, all of them kept, take the mean over a group of advantage times score. Its
+    expectation is ``(1 - (1 - p)^(n - 1)) / p`` times grad p. That is exact for this part of log p, and the same
+    expectation as ``advantage=exact objective=log``. With ragged groups each follows the series of its own n. Groups
+    without signal have advantages of 0. Selections that change the shares of the classes change the mean and with it
+    the objective: with as many positives as negatives nothing of the 1/p is left.
 
     Source:
         arXiv:2602.02710; prime-rl's ``max_rl``. The degenerate case as there: 0 where the mean is not positive.
@@ -51,18 +51,22 @@ MAX_RL = known(
         name="max_rl",
         card=Card(
             table="update",
-            changes="(r - mean) / mean",
+            changes="advantage (r - mean) / mean",
             needs="rewards 0 and 1",
             fidelity="after",
-            departs="0 where nothing was right: exact for log p as far as n responses see",
+            departs=(
+                "The advantage is 0 where nothing was right. So it is exact for log p as far as n responses can see."
+            ),
         ),
         checked=Comparison(
             rule="it follows log p as far as a group can see",
             against="enumeration",
             test=("unit/methods/advantages/test_group_rules.py::test_max_rl_follows_log_p_as_far_as_the_group_can_see"),
         ),
-        text="MaxRL (arXiv:2602.02710): a fixed group, reward over its mean: follows log p as far as the group can "
-        "see.",
+        text="""
+            MaxRL (arXiv:2602.02710): a fixed group, with the reward's difference from the mean divided by that mean. It
+            follows log p as far as the group can see.
+        """,
         sampler=use(UniformSampler, group_size=8),
         selection=AllSelection,
         advantage=MaxRlAdvantage,

@@ -64,20 +64,22 @@ MOPPS = known(
         name="mopps",
         card=Card(
             table="prompts",
-            changes="Thompson draw nearest 1/2",
+            changes="picks prompts whose drawn pass rate is nearest to 1/2",
             needs="a fading Beta history",
             cost="8 per prompt",
             fidelity="faithful",
-            departs="the authors' slip for n = 1 is not copied",
+            departs="The authors' slip for n = 1 is not copied.",
         ),
         checked=Comparison(
             rule="the fading counts",
             against="their loop, rewritten",
             test="unit/methods/curriculum/test_mopps.py::test_the_exponential_average_is_their_update",
         ),
-        text="MoPPS on GRPO (arXiv:2507.04632): prompts whose pass rate, drawn from a fading Beta belief, is nearest "
-        "to 1/2. The belief's values are those of the authors' code (1 and 1 imagined beforehand) and scripts "
-        "(decay 0.5, 8 responses per prompt).",
+        text="""
+            MoPPS on GRPO (arXiv:2507.04632): picks prompts whose pass rate, drawn from a fading Beta belief, is nearest
+            to 1/2. The belief's values are those of the authors' code (1 and 1 imagined beforehand) and scripts (decay
+            0.5, 8 responses per prompt).
+        """,
         estimator=use(EmaEstimator, alpha=1.0, beta=1.0, decay=0.5),
         curriculum="mopps",
         sampler=use(UniformSampler, group_size=8),

@@ -90,9 +90,9 @@ class OptPoSampler(BlockSampler):
 def majority(answers: Sequence[str | None], *, vote_accuracy: float) -> tuple[str | None, float]:
     """The leading answer, of equals that which came first, and the log odds that it and not the runner-up is consensus.
 
-    Under "answer j is the consensus" a vote is j with probability p0 and otherwise uniform over the m - 1 others, so
-    each vote of lead is worth ``ln(p0 (m - 1) / (1 - p0))`` nats. m is the number of distinct answers seen, at least 2.
-    None does not vote, and leads by 0 where nobody votes.
+    Suppose answer j is the consensus. Then a vote is j with probability p0, and otherwise uniform over the m - 1
+    others. So each vote of lead is worth ``ln(p0 (m - 1) / (1 - p0))`` nats. m is the number of distinct answers seen,
+    at least 2. None does not vote, and leads by 0 if nobody votes.
 
     Source:
         OptPO, arXiv:2512.02882: a sequential probability ratio test (Wald 1945) between leader and runner-up.
@@ -116,15 +116,17 @@ OPTPO = known(
             needs="rewards that tell answers; no labels",
             cost="4 to 32",
             fidelity="after",
-            departs="thresholds are ours; m is the number of answers seen",
+            departs="Thresholds are ours. m is the number of answers seen.",
         ),
         checked=Comparison(
             rule="where voting ends",
             against="brute force",
             test="unit/methods/sampling/test_optpo.py::test_it_stops_at_the_first_settled_block_of_every_history",
         ),
-        text="Without labels: sample until the majority of the answers is settled, then GRPO on agreement with it. "
-        "Training figures speak of agreement; held-out ones of the true reward.",
+        text="""
+            Trains without labels (OptPO, arXiv:2512.02882): samples until the majority of the answers is settled, then
+            runs GRPO on agreement with it. Training figures speak of agreement, held-out ones of the true reward.
+        """,
         sampler=OptPoSampler,
         selection=AllSelection,
         advantage=GroupNormalizedAdvantage,

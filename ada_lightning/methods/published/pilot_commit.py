@@ -131,25 +131,27 @@ PILOT_COMMIT = known(
         name="pilot_commit",
         card=Card(
             table="responses",
-            changes="16 pilots, 48 more if 1/8 <= p <= 3/4, only those train",
-            needs="a remembering estimator",
-            cost="16 or 64",
+            changes="16 pilots, then 48 more if 1/8 <= p <= 3/4",
+            needs="an estimator that remembers",
+            cost="16 or 64; those with 64 train",
             fidelity="after",
-            departs="the step's prompts are the candidates; deferred prompts come back in turn",
+            departs="The step's prompts are the candidates. Deferred prompts come back in turn.",
         ),
         checked=Comparison(
-            rule="walks of a pilot, expected update",
+            rule="the paths of a pilot, and the expected update",
             against="enumeration",
             test=(
                 "unit/analysis/statement/test_enumeration.py::test_exact_is_printed_where_the_sum_says_so_and_nowhere_else"
             ),
             also=("speed_rl",),
         ),
-        text="Pilot-Commit (arXiv:2605.26606): 16 pilots per candidate, 48 more where 1/8 to 3/4 of them are right, "
-        "only those train. The step's prompts are the candidates; the authors draw three times as many as they train "
-        "on. Deferred prompts come back in their turn (curriculum.low=0: no prompt is too hard to come back). Those "
-        "that history says are mastered come last (the authors evict them): a prompt with all pilots right is "
-        "believed to be above curriculum.high=0.9 (ours).",
+        text="""
+            Pilot-Commit (arXiv:2605.26606): 16 pilots per candidate, and 48 more responses where 1/8 to 3/4 of the
+            pilots are right. Only those prompts train. The step's prompts are the candidates; the authors draw three
+            times as many as they train on. Deferred prompts come back in their turn (curriculum.low=0: no prompt is too
+            hard to come back). Prompts that history says are mastered come last; the authors evict them. A prompt with
+            all pilots right is believed to be above curriculum.high=0.9 (ours).
+        """,
         curriculum=DifficultyBand,
         sampler=PilotCommitSampler,
         selection=ResolvedSelection,

@@ -20,7 +20,7 @@ from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 _RELATIVE_TIE = 1e-12
-"""Sums of squares that differ by less than this share of the largest one are equal but for rounding."""
+"""Sums of squares that differ by less than this share of the largest one are equal up to rounding."""
 
 
 @option("selection", "max_variance")
@@ -35,7 +35,8 @@ class MaxVarianceSelection(Checked, Selection):
     the gradient; training on m of n then takes less time for the same accuracy. The best subset of size m consists of
     the i highest and m - i lowest rewards for some i (their theorem), so sorting and prefix sums find it in
     ``O(n log n)``. Rewards may have any values. With rewards of 0 and 1 it keeps m/2 of each class where both are
-    there, all of a rarer class otherwise: :class:`~ada_lightning.methods.selection.BalancedSelection` but for odd m.
+    there, all of a rarer class otherwise: :class:`~ada_lightning.methods.selection.BalancedSelection`, except for odd
+    m.
 
     Assumed: that more contrast is a better estimate. It is another one: a prompt's share of positives is about 1/2 in
     what trains, whatever its pass rate.
@@ -106,19 +107,23 @@ PODS = known(
         name="pods",
         card=Card(
             table="training",
-            changes="the m of n rewards that vary most",
+            changes="trains on the m of n responses whose rewards vary most",
             needs="n > m",
             cost="n drawn, m trained",
             fidelity="faithful",
-            departs="epsilon of the standard deviation is ours; pool baseline by `advantage=official`",
+            departs=(
+                "The epsilon of the standard deviation is ours. `advantage=official` takes the baseline from the pool."
+            ),
         ),
         checked=Comparison(
             rule="the subset of the largest variance",
             against="brute force",
             test="unit/methods/selection/test_max_variance.py::test_no_subset_has_a_larger_variance",
         ),
-        text="PODS (arXiv:2504.13818): many responses are drawn, the few with the largest variance of rewards train, "
-        "standardised among themselves. The paper draws 64 and trains on 16.",
+        text="""
+            PODS (arXiv:2504.13818): many responses are drawn, and the few whose rewards vary most train. Rewards are
+            standardised among these few. The paper draws 64 and trains on 16.
+        """,
         sampler=use(UniformSampler, group_size=16),
         selection=MaxVarianceSelection,
         advantage=GroupNormalizedAdvantage,

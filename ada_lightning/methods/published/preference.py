@@ -1,8 +1,8 @@
 """Learning from preferences between a prompt's own responses: DPO and IPO as weights of a policy gradient.
 
-Equation: minimise the mean over a prompt's pairs (right w, wrong l) of a loss of the margin ``m = h_w - h_l``, where
-    ``h = log pi(y) - log pi_0(y)`` and pi_0 is the initial policy: ``-log sigmoid(beta m)`` (DPO) or
-    ``(m - 1/(2 beta))^2`` (IPO).
+Equation: minimise the mean over a prompt's pairs (right w, wrong l) of a loss of the margin ``m = h_w - h_l``. Here ``h
+    = log pi(y) - log pi_0(y)``, and pi_0 is the initial policy. The loss is ``-log sigmoid(beta m)`` (DPO) or ``(m -
+    1/(2 beta))^2`` (IPO).
 Claim: pairs drawn from the policy itself cover what it does, which pairs of another one need not.
 Assumption: right answers are preferred to wrong ones, and equally right ones to none.
 Degenerate: a prompt with one class alone has no pair; one whose margins are large has next to no DPO gradient left.
@@ -166,13 +166,14 @@ DPO = known(
         name="dpo",
         card=Card(
             table="update",
-            changes="every right response of a prompt preferred to every wrong one, margins to the initial policy",
-            needs="right and wrong responses (`sampler=balance`), a reference",
+            changes="prefers every right response of a prompt to every wrong one",
+            needs="right and wrong responses (`sampler=balance`), a reference model",
             cost="two forward passes more per kept response",
             fidelity="faithful",
             departs=(
-                "pairs are the policy's own, by reward; written as advantages with `loss=reinforce`, "
-                "whose update is the very gradient of the loss of pairs, with one update per rollout"
+                "Margins are relative to the initial policy. Pairs are the policy's own, by reward. They are written "
+                "as advantages with `loss=reinforce`. With one update per rollout, its update is the gradient of the "
+                "loss of pairs itself."
             ),
             also=("ipo",),
         ),

@@ -144,22 +144,25 @@ PROMPT_REPLAY = known(
         name="prompt_replay",
         card=Card(
             table="prompts",
-            changes=(
-                "prompts with a pass rate in [0.25, 0.75] come back for up to 3/4 of a step, after a rest"
-                " of 10 steps, 15 times"
-            ),
+            changes="prompts with mixed groups come back for up to 3/4 of a step",
             needs="the last visit",
             cost="16 per prompt",
-            fidelity="after (arXiv:2603.21177)",
-            departs="which fresh prompts make room is ours; a visit in the uniform order counts as one of the 15",
+            fidelity="after",
+            departs=(
+                "After arXiv:2603.21177. A prompt comes back if its pass rate is in [0.25, 0.75], after a rest of 10 "
+                "steps, up to 15 times. Which fresh prompts make room is ours. A visit in the uniform order counts as "
+                "one of the 15."
+            ),
         ),
         checked=Comparison(
-            rule="order, share, rest and reuses",
+            rule="order, share, rest and number of returns",
             against="by hand",
             test="unit/methods/curriculum/test_revisits.py::test_a_prompt_rests_comes_back_and_has_had_enough",
         ),
-        text="Prompt Replay (after arXiv:2603.21177) on GRPO: prompts whose last group was mixed come back for up to "
-        "three quarters of a step, with new responses. The paper's step: 32 prompts, groups of 16.",
+        text="""
+            Prompt Replay (after arXiv:2603.21177) on GRPO: prompts whose last group was mixed come back for up to three
+            quarters of a step, with new responses. The paper's step has 32 prompts with groups of 16.
+        """,
         curriculum=PromptReplay,
         sampler=use(UniformSampler, group_size=16),
         selection="all",

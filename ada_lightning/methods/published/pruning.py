@@ -37,9 +37,9 @@ class PruningSampler(UniformSampler):
     Those that stay weigh more (after arXiv:2603.04135, prompt level). Goes with ``selection=all`` or ``pruning``.
 
     The claim: the level of pruning that saves decoding. A prompt whose mean absolute advantage is expected to be below
-    that of the step's prompts is left out with probability ``rate``; where it stays its responses weigh
-    ``1 / (1 - rate)`` (:attr:`~ada_lightning.core.records.ResponsePool.inverse_probability`), on top of what a
-    selection that prunes responses adds. So the expected update is that of the whole step.
+    that of the step's prompts is left out with probability ``rate``. If it stays, its responses weigh ``1 / (1 -
+    rate)`` (:attr:`~ada_lightning.core.records.ResponsePool.inverse_probability`), on top of what a selection that
+    prunes responses adds. So the expected update is that of the whole step.
 
     Assumed, and kept here: the probability is fixed before the draw, by beliefs alone; a prompt that is left out still
     counts in the loss's denominator (``loss/reduction=constant`` divides by the prompts of the step). The expected
@@ -144,11 +144,11 @@ class PruningSelection(AdvantageSelection):
     The claim: responses of little advantage cost as much as others; pruning them at random and weighing those of them
     that stay by ``1 / (1 - rate)`` (Horvitz-Thompson) gives the same expected update in less time.
 
-    Assumed, and kept here: the probability is fixed before the draw; the advantage does not depend on what was kept
-    (``advantage=official`` takes mean and standard deviation of the whole pool); the denominator of the loss does not
-    either (``loss/reduction=constant``; one that divides by what was kept is off by nearly a factor of two in small
-    batches); no clipping, and no KL and no entropy term, which are refused. Variance grows with ``1 / (1 - rate)``; the
-    paper recommends at most 0.7.
+    Assumed, and kept here: the probability is fixed before the draw, and the advantage does not depend on what was kept
+    (``advantage=official`` takes mean and standard deviation of the whole pool). Neither does the denominator of the
+    loss (``loss/reduction=constant``); one that divides by what was kept is off by nearly a factor of two in small
+    batches. There is no clipping, and no KL and no entropy term, which are refused. Variance grows with ``1 / (1 -
+    rate)``; the paper recommends at most 0.7.
 
     Degenerate: where half of a pool is right all advantages are equally large and nothing is pruned; a pool of equal
     rewards has nothing below its mean either, and is not computed anyway. All of a pool can be pruned only if no
@@ -203,26 +203,24 @@ PRUNING = known(
         name="pruning",
         card=Card(
             table="training",
-            changes="prompts and responses left out at random, weighed by 1/probability",
+            changes="leaves out prompts and responses at random, weighs by 1/probability",
             needs="`constant` reduction",
             cost="fewer drawn and trained",
             fidelity="after",
             departs=(
-                "which probability is ours; the appendix's fixed share, biased, is that of "
-                "`selection=largest_advantage`; no dense prompt packing "
-                "([why](methods.md#what-is-not-here))"
+                "Which probability is ours. The appendix's fixed share, which is biased, is that of "
+                "`selection=largest_advantage`. There is no dense prompt packing ([why](methods.md#what-is-not-here))."
             ),
         ),
         checked=Comparison(
-            rule="the mean gradient of what is pruned",
+            rule="the mean gradient after pruning",
             against="simulation",
             test="unit/methods/selection/test_pruning.py::test_the_mean_gradient_is_that_of_the_whole_pools",
         ),
         text="""
             Unbiased dynamic pruning (after arXiv:2603.04135): prompts and responses of little advantage are left out at
             random, and the others weigh more. The denominator is fixed, so the expected update is GRPO's without
-            pruning. advantage.normalize_std divides by the deviation of the whole group, before pruning: GRPO's
-            advantage.
+            pruning. advantage.normalize_std divides by the deviation of the whole group, before pruning, as GRPO does.
         """,
         sampler=PruningSampler,
         selection=PruningSelection,

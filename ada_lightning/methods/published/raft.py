@@ -62,26 +62,26 @@ RAFT_PLUS_PLUS = known(
         name="raft_plus_plus",
         card=Card(
             table="update",
-            changes="right responses only, upper clip",
+            changes="trains on right responses only, with an upper clip",
             cost="fewer trained",
             fidelity="after",
             departs=(
-                "every positive trains, as in paper and code; mean over accepted responses as in the "
-                "paper, the code's over the tokens of all drawn ones, with KL and entropy, is a line of "
-                "settings in the experiment's text; importance weight of the engine: ours"
+                "Every right response trains, as in paper and code. The loss is the mean over accepted responses, as "
+                "in the paper. The code takes the mean over the tokens of all drawn ones, with KL and entropy. `ada "
+                "describe raft_plus_plus` has the settings for that. The engine's importance weight is ours."
             ),
         ),
         checked=Comparison(
-            rule="loss and gradient",
+            rule="the loss and its gradient",
             against="by hand",
             test="unit/training/losses/test_losses.py::test_loss_and_gradient_follow_the_definition",
         ),
         text="""
-            RAFT++ (arXiv:2504.11343): a fixed number of responses per prompt, of which only the right ones train, with
-            PPO's ratio and clip. The loss is the mean over them, as in the paper. The paper's code (RLHFlow/Minimal-RL
-            at e3b49f0) takes the mean over the tokens of all drawn responses, with KL and entropy over all of them and
+            RAFT++ (arXiv:2504.11343): a fixed number of responses per prompt, and only the right ones train, with PPO's
+            ratio and clip. The loss is the mean over them, as in the paper. The paper's code (RLHFlow/Minimal-RL at
+            e3b49f0) takes the mean over the tokens of all drawn responses. It has KL and entropy over all of them, and
             a second model in memory. For that type selection=all loss/reduction=token_mean loss.importance_cap=0
-            loss.kl_coef=0.001 loss.entropy_coef=0.001 data.num_minibatches=4. Its step: 1024 prompts.
+            loss.kl_coef=0.001 loss.entropy_coef=0.001 data.num_minibatches=4. The paper's step has 1024 prompts.
         """,
         sampler=UniformSampler,
         selection=PositivesSelection,

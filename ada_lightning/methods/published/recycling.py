@@ -91,21 +91,25 @@ RECYCLING = known(
         name="recycling",
         card=Card(
             table="prompts",
-            changes="prompts that had a signal are retired, the others come again: the control of every filter",
+            changes="retires prompts that had a signal: the control of every filter",
             cost="4 per prompt",
-            fidelity="after (arXiv:2606.10709)",
-            departs="what comes when all are retired is ours",
+            fidelity="after",
+            departs=(
+                "After arXiv:2606.10709. Prompts without a signal come again. What comes when all are retired is ours."
+            ),
         ),
         checked=Comparison(
-            rule="who is retired, who comes again",
+            rule="which prompts retire and which come again",
             against="by hand",
             test=(
                 "unit/methods/curriculum/test_revisits.py::test_what_had_a_signal_is_retired_and_what_had_none_comes_again"
             ),
         ),
-        text="The control of every filter (after Recycling, arXiv:2606.10709) on GRPO: prompts whose group had a "
-        "signal are retired, those without one keep coming. Compare with greso and grpo_chosen at the same number "
-        "of responses; curriculum/flipped is the share of prompts without a signal that had one the next time.",
+        text="""
+            Retires prompts whose group had a signal, while those without one keep coming: the control of every filter
+            (after Recycling, arXiv:2606.10709), on GRPO. Compare it with greso and grpo_chosen at the same number of
+            responses. curriculum/flipped is the share of prompts without a signal that had one the next time.
+        """,
         curriculum=RetiredCurriculum,
         sampler="uniform",
         selection="all",

@@ -20,7 +20,7 @@ from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.estimators.counting import EmaEstimator
-from ada_lightning.methods.recipe import Comparison, Recipe, known
+from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.allocation import allocate
 from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.sampling.sequential import BalanceSampler
@@ -79,6 +79,14 @@ class EstimatedSampler(OneShotSampler):
 ADA_EST_EMA_PAPER = known(
     Recipe(
         name="ada_est_ema_paper",
+        card=Card(
+            table="responses",
+            changes="as `ada_est_ema`, with the paper's weights",
+            needs="history",
+            cost="8 on average",
+            fidelity="after",
+            departs="As Algorithm 1. Bounds on the number are ours, since the paper names no values.",
+        ),
         text="""
             Reinforce-Ada-Est as in the paper's Algorithm 1 (arXiv:2510.04996v3): hybrid weighting for the log
             objective. The number of responses brings 1/sqrt(p), and each response is multiplied by 1/sqrt(pool mean).
@@ -96,12 +104,24 @@ ADA_EST_EMA_PAPER = known(
 ADA_EST_EMA_IMPLICIT = known(
     Recipe(
         name="ada_est_ema_implicit",
+        card=Card(
+            table="responses",
+            changes="as `ada_est_ema`, with the weights of the public code",
+            needs="history",
+            cost="8 on average",
+            fidelity="after",
+            departs=(
+                "The code is on branch `hanze` of RLHFlow/Reinforce-Ada (e876f3e), not on `main`. It gives each prompt "
+                "1 response and divides the rest by 1/p; here 1 is a lower bound. A lone right answer has the "
+                "advantage 1 there and 0 here."
+            ),
+        ),
         text="""
-            Reinforce-Ada-Est as in the public code (RLHFlow/Reinforce-Ada, branch hanze at e876f3e, not main:
-            verl/trainer/ppo/ray_trainer_ema.py; the ablation of the paper's appendix C.2). Only the number of responses
-            carries the weight 1/p. There are two differences. The code gives each prompt 1 and divides the rest by 1/p;
-            here 1 is a lower bound. A lone right answer has the advantage 1 there and 0 here. n_max is the total of a
-            step of 32 prompts: no limit. The code has no correction by the engine's log-probabilities
+            Reinforce-Ada-Est as in the public code: only the number of responses carries the weight 1/p. The code is
+            RLHFlow/Reinforce-Ada, branch hanze at e876f3e, not main: verl/trainer/ppo/ray_trainer_ema.py. It is the
+            ablation of the paper's appendix C.2. There are two differences. The code gives each prompt 1 and divides
+            the rest by 1/p; here 1 is a lower bound. A lone right answer has the advantage 1 there and 0 here. n_max is
+            the total of a step of 32 prompts: no limit. The code has no correction by the engine's log-probabilities
             (loss.importance_cap=0).
         """,
         estimator=EmaEstimator,
@@ -115,8 +135,15 @@ ADA_EST_EMA_IMPLICIT = known(
 ADA_SEQ_BALANCE_OFFICIAL = known(
     Recipe(
         name="ada_seq_balance_official",
+        card=Card(
+            table="responses",
+            changes="the balanced rule of the official code, baseline from the pool",
+            cost="8 to 32",
+            fidelity="faithful to the code",
+            departs="Compared with RLHFlow/Reinforce-Ada at 05be605.",
+        ),
         checked=Comparison(
-            rule="expected update of the rule as published",
+            rule="the expected update of the rule as published",
             against="enumeration",
             test=(
                 "unit/training/test_expected_update.py::test_the_official_rule_multiplies_by_difficulty_and_the_explicit_weight_doubles_it"
@@ -126,8 +153,8 @@ ADA_SEQ_BALANCE_OFFICIAL = known(
         text="""
             The balanced rule of the official code: 4 rounds of 8, positive above 0.7. The first generated responses are
             kept, and a shortage is filled with positives first. The advantage is the reward minus the pool mean,
-            without the standard deviation. Token mean, dual clip 10, no correction for the engine
-            (RLHFlow/Reinforce-Ada at 05be605: verl/trainer and scripts/run_reinforce_ada.sh).
+            without the standard deviation. The loss is a token mean with a dual clip of 10 and no correction for the
+            engine. The code is RLHFlow/Reinforce-Ada at 05be605: verl/trainer and scripts/run_reinforce_ada.sh.
         """,
         sampler=use(BalanceSampler, samples_per_round=8),
         selection=BalancedSelection,
@@ -139,6 +166,13 @@ ADA_SEQ_BALANCE_OFFICIAL = known(
 ADA_SEQ_BALANCE_PAPER_V3 = known(
     Recipe(
         name="ada_seq_balance_paper_v3",
+        card=Card(
+            table="responses",
+            changes="the balanced rule of the paper's text, weighed by 1/p",
+            cost="4 to 32",
+            fidelity="faithful to the text",
+            departs="The paper's tables come from the rule without 1/p, which is `ada_seq_balance_official`.",
+        ),
         text="""
             Reinforce-Ada-Seq-balance as in the text of arXiv:2510.04996v3: blocks of N_max / 8 (appendix D), reward
             minus pool mean times 1/p (below Algorithm 2), token mean. The paper's tables come from the rule without

@@ -25,12 +25,13 @@ SEQ_BALANCE = known(
     Recipe(
         name="paper/ada_seq_balance",
         text="""
-            Reinforce-Ada-Seq-balance as published: two of each class, blocks of 4 (appendix D; the script has 8, with
-            which the paper's figures cannot have been made), at most 32, reward minus the pool's mean. The dual clip of
-            10 is that of run_reinforce_ada.sh; run_grpo.sh leaves verl's 3. The exact update: advantage=exact
-            loss/reduction=constant. Settings, data and models: conf/paper/base.yaml, with data.source.path=train.jsonl.
-            The paper's weighted avg@32 (tables 2 and 4) by model=...: qwen2_5_math_1_5b 47.6 (easy set), 45.5 (hard);
-            qwen2_5_math_7b 54.6 (easy set), 53.9 (hard); llama3_2_3b_instruct 29.1; qwen3_4b_instruct 67.6.
+            Reinforce-Ada-Seq-balance as published: two of each class, blocks of 4, at most 32, reward minus the pool's
+            mean. Blocks of 4 are those of appendix D. The script has 8, with which the paper's figures cannot have been
+            made. The dual clip of 10 is that of run_reinforce_ada.sh; run_grpo.sh leaves verl's 3. The exact update:
+            advantage=exact loss/reduction=constant. Settings, data and models: conf/paper/base.yaml, with
+            data.source.path=train.jsonl. The paper's weighted avg@32 (tables 2 and 4) by model=...: qwen2_5_math_1_5b
+            47.6 (easy set), 45.5 (hard); qwen2_5_math_7b 54.6 (easy set), 53.9 (hard); llama3_2_3b_instruct 29.1;
+            qwen3_4b_instruct 67.6.
         """,
         builds_on=BASE,
         sampler=use(BalanceSampler, k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4),
@@ -43,12 +44,13 @@ SEQ_POS = known(
     Recipe(
         name="paper/ada_seq_pos",
         text="""
-            Reinforce-Ada-Seq-pos as published: one positive, blocks of 4 (appendix D; the script has 8, with which the
-            paper's figures cannot have been made), at most 32, reward minus the pool's mean. The dual clip of 10 is
-            that of run_reinforce_ada.sh; run_grpo.sh leaves verl's 3. The exact update: advantage=exact
-            loss/reduction=constant. Settings, data and models: conf/paper/base.yaml, with data.source.path=train.jsonl.
-            The paper's weighted avg@32 (tables 2 and 4) by model=...: qwen2_5_math_1_5b 46.1 (easy set), 44.6 (hard);
-            qwen2_5_math_7b 54.2 (easy set), 52.8 (hard); llama3_2_3b_instruct 28.8; qwen3_4b_instruct 67.4.
+            Reinforce-Ada-Seq-pos as published: one positive, blocks of 4, at most 32, reward minus the pool's mean.
+            Blocks of 4 are those of appendix D. The script has 8, with which the paper's figures cannot have been made.
+            The dual clip of 10 is that of run_reinforce_ada.sh; run_grpo.sh leaves verl's 3. The exact update:
+            advantage=exact loss/reduction=constant. Settings, data and models: conf/paper/base.yaml, with
+            data.source.path=train.jsonl. The paper's weighted avg@32 (tables 2 and 4) by model=...: qwen2_5_math_1_5b
+            46.1 (easy set), 44.6 (hard); qwen2_5_math_7b 54.2 (easy set), 52.8 (hard); llama3_2_3b_instruct 28.8;
+            qwen3_4b_instruct 67.4.
         """,
         builds_on=BASE,
         sampler=use(PositiveSampler, k_pos=1, samples_per_round=4, n_max=32, group_size=4),
@@ -62,10 +64,10 @@ EST = known(
         name="paper/ada_est",
         text="""
             Reinforce-Ada-Est as published: Algorithm 1, an average of 8 responses in proportion to p^-1/2, times
-            1/sqrt(pool mean) on each, all of them trained. Pass rates by the exponential average, values of the public
-            code; which of its two estimators the tables have, and the bounds on the number, the paper does not say; the
-            branch with Est has no script of its own, so the dual clip is that of run_reinforce_ada.sh. The exact
-            update: advantage=exact loss/reduction=constant. Settings, data and models: conf/paper/base.yaml, with
+            1/sqrt(pool mean) on each, all of them trained. Pass rates come from the exponential average, with values of
+            the public code. The paper does not say which of its two estimators the tables have, nor the bounds on the
+            number. The branch with Est has no script of its own, so the dual clip is that of run_reinforce_ada.sh. The
+            exact update: advantage=exact loss/reduction=constant. Settings, data and models: conf/paper/base.yaml, with
             data.source.path=train.jsonl. The paper's weighted avg@32 (tables 2 and 4) by model=...: qwen2_5_math_1_5b
             46.5 (easy set); qwen2_5_math_7b 53.7 (easy set); no such row: llama3_2_3b_instruct, qwen3_4b_instruct.
         """,
@@ -147,7 +149,7 @@ DAPO = known(
         name="paper/dapo",
         text="""
             DAPO's dynamic sampling on GRPO with 4 responses: groups without a signal are replaced. What else the
-            paper's DAPO run had is not public; here it is the run's own clip and mean over tokens, the dual clip of
+            paper's DAPO run had is not public. Here it has the run's own clip and mean over tokens, the dual clip of
             DAPO's recipe (verl-recipe's DAPO script), and no penalty for length. Settings, data and models:
             conf/paper/base.yaml, with data.source.path=train.jsonl. The paper's weighted avg@32 (tables 2 and 4) by
             model=...: qwen2_5_math_1_5b 45.9 (easy set); no such row: qwen2_5_math_7b, llama3_2_3b_instruct,

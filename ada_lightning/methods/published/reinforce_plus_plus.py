@@ -29,11 +29,11 @@ REINFORCE_PLUS_PLUS = known(
         name="reinforce_plus_plus",
         card=Card(
             table="update",
-            changes="group mean, scale of the whole step",
-            needs="many prompts",
-            cost="groups without signal are computed",
+            changes="the group's mean as baseline, scaled over the whole step",
+            needs="many prompts per step",
+            cost="groups without a signal are computed",
             fidelity="after",
-            departs="KL in the loss, off",
+            departs="The KL is part of the loss, and off.",
         ),
         checked=Comparison(
             rule="whitening over tokens",
@@ -42,8 +42,10 @@ REINFORCE_PLUS_PLUS = known(
                 "unit/methods/advantages/test_of_whole_rollout.py::test_reinforce_plus_plus_whitens_over_tokens_as_the_published_code"
             ),
         ),
-        text="REINFORCE++ with baseline (arXiv:2501.03262): reward minus the group's mean, scaled over the whole "
-        "rollout, PPO's clip.",
+        text="""
+            REINFORCE++ with baseline (arXiv:2501.03262): reward minus the group's mean, scaled over the whole rollout,
+            with PPO's clip.
+        """,
         sampler=UniformSampler,
         selection=AllSelection,
         advantage="reinforce_plus_plus",

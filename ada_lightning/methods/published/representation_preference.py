@@ -1,7 +1,7 @@
 """Pairs ranked by a reward that is read from the policy's own hidden states.
 
-Equation: rho = w h, h the policy's last hidden state after a response; ``c_ij = sigmoid((rho_i - rho_j) / scale)`` is
-    how sure the pair's order is, and the loss of a pair is ``-c log sigmoid(beta m) - (1 - c) log sigmoid(-beta m)``
+Equation: rho = w h, with h the policy's last hidden state after a response. ``c_ij = sigmoid((rho_i - rho_j) / scale)``
+    is how sure the pair's order is. The loss of a pair is ``-c log sigmoid(beta m) - (1 - c) log sigmoid(-beta m)``
     with DPO's margin m.
 Claim: a model knows more of its answers than it says, so a linear reading of its states ranks responses without
     another model, those that graders do not tell apart too; a pair whose order is doubted pulls less.
@@ -40,8 +40,8 @@ class RepresentationPreferenceAdvantage(ComparesWithInitial):
     ``advantage=dpo``. Loads a second model.
 
     The probe is a ridge regression of rewards on the hidden states of the rollout's *other* prompts, in closed form for
-    each prompt, so it needs no memory, is of the policy as it is, and says of a response what others' rewards teach.
-    Rewards of a prompt itself move nothing in its own pairs.
+    each prompt. So it needs no memory, belongs to the present policy, and says of a response what others' rewards
+    teach. Rewards of a prompt itself move nothing in its own pairs.
 
     Costs three forward passes for each kept response.
 
@@ -138,17 +138,14 @@ REPRESENTATION_PREFERENCE = known(
         name="representation_preference",
         card=Card(
             table="update",
-            changes=(
-                "all pairs of a prompt in the order of a reward read from the policy's hidden states, its"
-                " confidence as label"
-            ),
-            needs="rewards of the step's other prompts, a reference",
+            changes="orders a prompt's responses by a reward read from hidden states",
+            needs="rewards of the step's other prompts, a reference model",
             cost="three forward passes more per kept response",
-            fidelity="after (arXiv:2503.10093)",
+            fidelity="after",
             departs=(
-                "there a probe and pairs of data collected beforehand, for safety; here a ridge "
-                "regression on the step's other prompts, so a prompt's own rewards move nothing; its "
-                "penalty and scale are ours"
+                "After arXiv:2503.10093, where probe and pairs come from data collected beforehand, for safety. Here "
+                "the probe is a ridge regression on the step's other prompts, so a prompt's own rewards move nothing. "
+                "All pairs of a prompt train, with the probe's confidence as label. Its penalty and scale are ours."
             ),
         ),
         checked=Comparison(

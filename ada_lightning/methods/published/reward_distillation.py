@@ -67,16 +67,14 @@ REWARD_DISTILLATION = known(
         name="reward_distillation",
         card=Card(
             table="update",
-            changes=(
-                "differences of log-ratios to the initial policy regress on differences of rewards, over "
-                "all pairs of a prompt"
-            ),
-            needs="a reference; rewards whose scale means something",
+            changes="fits differences of log-ratios to differences of rewards, pair by pair",
+            needs="a reference model; rewards whose scale means something",
             cost="two forward passes more per kept response",
-            fidelity="after (arXiv:2601.08421, of which the abstract was to be had)",
+            fidelity="after",
             departs=(
-                "the regression is that of arXiv:2405.19316 on the policy's own responses; REBEL's, whose"
-                " reference is the policy of before, would be Dr. GRPO with another factor here"
+                "After arXiv:2601.08421, of which only the abstract was available. All pairs of a prompt count, and "
+                "log-ratios are to the initial policy. The regression is that of arXiv:2405.19316, on the policy's own "
+                "responses. REBEL's reference is the previous policy; here it would be Dr. GRPO with another factor."
             ),
         ),
         checked=Comparison(
@@ -87,11 +85,11 @@ REWARD_DISTILLATION = known(
             ),
         ),
         text="""
-            Reward distillation on the policy's own responses (after arXiv:2601.08421, the on-policy schemes beside
+            Reward distillation on the policy's own responses (after arXiv:2601.08421, the on-policy schemes next to
             DPO). The difference of two log-ratios to the initial policy, times beta, regresses on the difference of
-            their rewards. The update is the gradient of that regression, mean over prompts. Equal rewards count: they
-            hold responses of a prompt together. Log-probabilities are summed over a response, not averaged: token_scale
-            1. Loads a second model.
+            their rewards. The update is the gradient of that regression, as a mean over prompts. Equal rewards count:
+            they hold responses of a prompt together. Log-probabilities are summed over a response, not averaged:
+            token_scale 1. Loads a second model.
         """,
         sampler=UniformSampler,
         selection=AllSelection,

@@ -49,10 +49,10 @@ ENTROPY = "train/entropy"
 def response_contexts(pool: ResponsePool) -> NDArray[np.float64]:
     """Describe every response of a pool by numbers in [-1, 1], the same ones for rewards and lengths of any unit.
 
-    Advantage and its size are over the pool's standard deviation, cut at 3; the pool's signal is ``4 p (1 - p)``; the
-    surprise is 1 or 0 for the class minus the pass rate believed before the step; the length is relative to the pool's
-    mean, cut at twice that; surprisal is the engine's mean negative log-probability per token, cut at 4 nats, whose
-    mean over a policy's responses is its entropy.
+    Advantage and its size are over the pool's standard deviation, cut at 3. The pool's signal is ``4 p (1 - p)``. The
+    surprise is 1 or 0 for the class minus the pass rate believed before the step. The length is relative to the pool's
+    mean, cut at twice that. Surprisal is the engine's mean negative log-probability per token, cut at 4 nats; its mean
+    over a policy's responses is its entropy.
 
     Returns:
         Shape ``(N, 10)``, rows in launch order; columns as in :data:`CONTEXTS`.
@@ -213,11 +213,11 @@ ROLLOUT_BANDITS = known(
         name="rollout_bandits",
         card=Card(
             table="training",
-            changes="LinUCB picks K of each pool",
+            changes="a linear bandit (LinUCB) picks K responses of each pool",
             needs="the next step's reward and entropy",
             cost="n drawn, K trained",
             fidelity="after",
-            departs="features, LinUCB and all numbers are ours; no replay",
+            departs="Features, LinUCB and all numbers are ours. There is no replay.",
         ),
         checked=Comparison(
             rule="numbers of ours: the paper's are not public",
@@ -225,9 +225,9 @@ ROLLOUT_BANDITS = known(
             test="unit/methods/selection/test_bandit.py::test_it_learns_which_kind_of_response_helps",
         ),
         text="""
-            After contextual rollout bandits (arXiv:2602.08499), which has no public code. A linear bandit chooses half
-            of each group, by what earlier choices did to reward and entropy. Its features, exploration and numbers are
-            ours. Advantages are over the whole group, before the choice.
+            A linear bandit chooses half of each group, by what earlier choices did to reward and entropy. It is after
+            contextual rollout bandits (arXiv:2602.08499), which have no public code. Features, exploration and numbers
+            are ours. Advantages are over the whole group, before the choice.
         """,
         sampler=use(UniformSampler, group_size=8),
         selection=BanditSelection,

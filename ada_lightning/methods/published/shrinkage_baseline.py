@@ -1,8 +1,9 @@
-"""V0.5's baseline: history and the group's mean, mixed by how clearly they contradict each other.
+"""V0.5's baseline: history and the group's mean, weighted by how clearly they contradict each other.
 
-Equation: ``d = max(0, (v - V)^2 - s)``, ``w = d / (d + s)``, ``baseline = w v + (1 - w) V``: V what history expects, v
-    the mean of k responses, s the bound of its variance, 1/(4 k) for rewards in [0, 1] (1/k for rewards of -1 and 1).
-Claim: the mean square error of the mix is about the least there is between V and v, whether V is right or not.
+Equation: ``d = max(0, (v - V)^2 - s)``, ``w = d / (d + s)``, ``baseline = w v + (1 - w) V``. V is what history expects,
+    and v the mean of k responses. s is the bound of its variance, 1/(4 k) for rewards in [0, 1] (1/k for rewards of -1
+    and 1).
+Claim: the mean square error of this baseline is about the least there is between V and v, whether V is right or not.
 Assumption: rewards in [0, 1]; V knows nothing of the group.
 Degenerate: an expectation that the others do not contradict counts alone, however vague it was.
 Fidelity: after V0.5, arXiv:2603.10848. The baseline is of the *other* responses, so the update is unbiased; history of
@@ -44,7 +45,7 @@ def shrunk(mean: float, expected: float, noise: float) -> float:
 
 @option("advantage", "shrinkage_baseline")
 class ShrinkageBaselineAdvantage(HistoryAdvantage):
-    """Reward minus a mix of what history expects and the mean of the other responses, by whether they contradict.
+    """Reward minus a baseline between what history expects and the mean of the other responses.
 
     It is ``r - shrunk(mean of the other rewards, mean of the belief)`` (after V0.5, arXiv:2603.10848). Needs an
     estimator that remembers prompts or predicts them.
@@ -83,13 +84,16 @@ SHRINKAGE_BASELINE = known(
         name="shrinkage_baseline",
         card=Card(
             table="update",
-            changes="history as baseline unless the other responses contradict it",
+            changes="history is the baseline unless the other responses contradict it",
             needs="history",
-            fidelity="after V0.5 (arXiv:2603.10848)",
-            departs="over the *other* responses, so unbiased; history instead of a pretrained value model; n fixed",
+            fidelity="after",
+            departs=(
+                "After V0.5 (arXiv:2603.10848). The baseline is over the *other* responses, so it is unbiased. History "
+                "takes the place of a pretrained value model. The number of responses is fixed."
+            ),
         ),
         checked=Comparison(
-            rule="V0.5's numbers; unbiased without the response itself",
+            rule="V0.5's numbers, and that it is unbiased without the response itself",
             against="enumeration",
             test=(
                 "unit/methods/advantages/test_shrinkage_baseline.py::test_whatever_is_believed_the_update_is_that_of_the_mean_pass_rate"
@@ -97,9 +101,9 @@ SHRINKAGE_BASELINE = known(
         ),
         text="""
             V0.5's baseline (after arXiv:2603.10848) in an unbiased form. Groups have 4 responses. The baseline of each
-            is what history expects, unless the other three contradict it. History is that of this run; the paper's is a
-            value model of its own, pretrained. The paper also draws on from 4 to 16 responses while that pays, which
-            biases the mean of a pool. Here the number is fixed.
+            is what history expects, unless the other three contradict it. History is that of this run; the paper has a
+            pretrained value model. The paper also draws on from 4 to 16 responses while that pays, which biases the
+            mean of a pool. Here the number is fixed.
         """,
         estimator="beta_history",
         sampler=UniformSampler,

@@ -65,13 +65,15 @@ SPEED_RL = known(
         name="speed_rl",
         card=Card(
             table="responses",
-            changes="4 to screen, 20 more only if they differ",
+            changes="4 responses to screen, 20 more only if they differ",
             cost="4 or 24",
             fidelity="faithful rule",
-            departs="no separate screening batch: both share one engine session; steps vary in size",
+            departs="There is no separate screening batch: both share one engine session. Steps vary in size.",
         ),
-        text="SPEED-RL on RLOO (arXiv:2506.09016, withdrawn at v3): 4 screening responses, 20 more where they differ. "
-        "advantage=exact goes with it, too: it undoes what the screening does to the objective.",
+        text="""
+            SPEED-RL on RLOO (arXiv:2506.09016, withdrawn at v3): 4 screening responses, and 20 more where they differ.
+            advantage=exact goes with it, too: it undoes what the screening does to the objective.
+        """,
         sampler=SpeedSampler,
         selection=AllSelection,
         advantage=LeaveOneOutAdvantage,

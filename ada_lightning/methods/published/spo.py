@@ -74,10 +74,10 @@ class KlHistory(CountingEstimator):
     in the authors' code: the engine's differ from them by more than D. Checkpoints hold the last response of every
     prompt that was visited.
 
-    A prompt begins with (1/2, 1/2). Where it begins with a measurement of c positives among n > 1 responses, of its
-    first visit or of a history file, it begins with ``N (c + 1/2) / (n + 1)`` and ``N (n - c + 1/2) / (n + 1)``, where
-    ``N = 1 / (1 - rho_min)`` is what counts would tend to under the most rapid forgetting. The paper begins with
-    ``N c / n`` and ``N (n - c) / n``; this is the code's.
+    A prompt begins with (1/2, 1/2). It may also begin with a measurement of c positives among n > 1 responses, from its
+    first visit or a history file. Then it begins with ``N (c + 1/2) / (n + 1)`` and ``N (n - c + 1/2) / (n + 1)``. ``N
+    = 1 / (1 - rho_min)`` is what counts would tend to under the most rapid forgetting. The paper begins with ``N c /
+    n`` and ``N (n - c) / n``; this is the code's.
 
     Args:
         rho_min: least share of a prompt's counts that survives a visit, so that at least 8 responses count; also what
@@ -313,35 +313,31 @@ SPO = known(
         name="spo",
         card=Card(
             table="prompts",
-            changes=(
-                "one response each, drawn from all prompts with weights sqrt(v (1-v)) + 0.05; Beta counts"
-                " forgotten by how far the policy moved; whitened advantages"
-            ),
-            needs="its own history with the last response of each prompt",
-            cost=(
-                "1 per prompt; two scoring passes of it; the starting measurement (8 per prompt) beside "
-                "the run, or counted in it with `sampler=first_visit selection=seen "
-                "curriculum.unseen_first=true`"
-            ),
-            fidelity="faithful (code)",
+            changes="one response per prompt; a history that fades as the policy moves is baseline",
+            needs="its own history, with the last response of each prompt",
+            cost="1 per prompt; two scoring passes; a starting measurement",
+            fidelity="faithful to the code",
             departs=(
-                "128 prompts a step, theirs 1024; a step begins where the history is (1/2, 1/2) unless a "
-                "measurement is given"
+                "Prompts are drawn from all of them, with weights sqrt(v (1-v)) + 0.05. Advantages are whitened. A "
+                "step has 128 prompts, theirs 1024. It begins where the history is (1/2, 1/2) unless a measurement is "
+                "given. The starting measurement takes 8 responses per prompt, outside the run. With "
+                "`sampler=first_visit selection=seen curriculum.unseen_first=true` the run draws and counts them."
             ),
         ),
         checked=Comparison(
-            rule="the tracker with its divergence; weights; the draw by enumeration",
+            rule="how counts are forgotten, the weights, and the draw (by enumeration)",
             against="by hand",
             test="unit/methods/estimators/test_kl_history.py::test_counts_are_forgotten_by_how_far_the_policy_moved",
         ),
         text="""
-            SPO (arXiv:2509.13232, ICLR 2026) draws one response of each prompt. Its baseline is a Beta history that
-            forgets by how far the policy has moved. Prompts are drawn from all of them by sqrt(v (1 - v)). Advantages
-            are whitened over the step; clip 0.2 and 0.28, dual clip 10, 8 minibatches. Its step: 1024 prompts, learning
-            rate 1e-6; this one has as many responses as the default of 32 groups of 4. SPO measures the initial policy
-            by 8 responses of every prompt and counts them in no budget: that is estimator.history_file=<what prepare.py
-            num_samples=8 wrote>. With sampler=first_visit selection=seen curriculum.unseen_first=true the run draws
-            them itself. It then counts them, and trains when every prompt is measured.
+            SPO (arXiv:2509.13232, ICLR 2026) draws one response per prompt. Its baseline is a Beta history that forgets
+            by how far the policy has moved. Prompts are drawn from all of them by sqrt(v (1 - v)). Advantages are
+            whitened over the step. The clip is 0.2 and 0.28, the dual clip 10, and there are 8 minibatches. The
+            authors' step has 1024 prompts and a learning rate of 1e-6. This one has as many responses as the default of
+            32 groups of 4. SPO measures the initial policy by 8 responses of every prompt and counts them in no budget:
+            that is estimator.history_file, with the file that prepare.py num_samples=8 wrote. With sampler=first_visit
+            selection=seen curriculum.unseen_first=true the run draws them itself. It then counts them, and trains when
+            every prompt is measured.
         """,
         estimator=KlHistory,
         curriculum=WeightedDraw,

@@ -48,27 +48,28 @@ TOKEN_DIVISION = known(
         name="token_division",
         card=Card(
             table="responses",
-            changes="least gradient variance for a fixed total of *tokens*: n ~ sqrt(p (1-p) / length)",
+            changes="divides a fixed total of *tokens* for the least gradient variance",
             needs="pass rates and lengths of earlier visits",
-            cost="1 to 32, expected tokens at most those of 8 each",
-            fidelity="after DUET (arXiv:2605.08441)",
+            cost="1 to 32; at most the expected tokens of 8 each",
+            fidelity="after",
             departs=(
-                "p (1-p) instead of the spread of advantage times log-probability; whole numbers by gain "
-                "per token; no early end of responses, no weights by n. The same for others: "
-                "`sampler.by_tokens=true` of `vip`, `knapsack`, `gvm`"
+                "After DUET (arXiv:2605.08441): n ~ sqrt(p (1-p) / length). DUET takes the spread of advantage times "
+                "log-probability instead of p (1-p). Whole numbers follow from the gain per token. Responses do not "
+                "end early, and there are no weights by n. `sampler.by_tokens=true` does the same for `vip`, "
+                "`knapsack` and `gvm`."
             ),
         ),
         checked=Comparison(
-            rule="DUET's example; the best of all divisions that cost as little",
+            rule="DUET's example, and the best of all divisions that cost as little",
             against="brute force",
             test="unit/methods/sampling/test_by_tokens.py::test_no_division_that_costs_as_little_is_worth_more",
         ),
         text="""
-            Tokens divided so that the gradient varies least: n ~ sqrt(p (1 - p) / length), as DUET divides them
+            Divides tokens so that the gradient varies least: n ~ sqrt(p (1 - p) / length), as DUET does
             (arXiv:2605.08441), in exact whole numbers. Pass rates and lengths are those of earlier visits. DUET takes
             the spread of advantage times log-probability instead of p (1 - p). It weighs advantages by n over its mean,
-            and ends responses early. None of that is here. A prompt's first visits are uniform: give it more than one
-            epoch. Tokens count: compare by rollout/generated_tokens.
+            and ends responses early. None of that is here. A prompt's first visits are uniform, so give it more than
+            one epoch. Tokens count: compare by rollout/generated_tokens.
         """,
         estimator=BetaHistory,
         sampler=use(VipSampler, variance=use(KnownBaselineVariance), n_min=1, by_tokens=True),

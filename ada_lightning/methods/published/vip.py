@@ -11,10 +11,10 @@ Fidelity: faithful (paper) with ``estimator/embedding=sentence``. By default emb
     term for hard prompts, its dropping of small plans and its surrogate for rounding are not copied. The loss takes the
     mean over a prompt's responses, the script the token mean.
 
-The variance of a prompt's gradient estimate, the mean over its n responses of advantage times score, is
-``p (1-p) * variance(n)`` up to a constant that is the same for all prompts: rewards are uncorrelated with the projected
-score (assumption 4.1, propositions 4.2 and 4.3; for rewards of -1 and 1 times 4). That mean is what
-``loss/reduction=prompt_mean`` computes.
+A prompt's gradient estimate is the mean over its n responses of advantage times score, which is what
+``loss/reduction=prompt_mean`` computes. Its variance is ``p (1-p) * variance(n)`` up to a constant that is the same for
+all prompts: rewards are uncorrelated with the projected score (assumption 4.1, propositions 4.2 and 4.3; for rewards of
+-1 and 1 times 4).
 """
 
 from __future__ import annotations
@@ -160,30 +160,32 @@ VIP = known(
         name="vip",
         card=Card(
             table="responses",
-            changes="least gradient variance for a fixed total",
+            changes="divides a fixed total for the least gradient variance",
             needs="a Gaussian process over prompt embeddings",
-            cost="8 exactly",
-            fidelity="faithful (paper) with `estimator/embedding=sentence`",
+            cost="8 on average",
+            fidelity="faithful to the paper with `estimator/embedding=sentence`",
             departs=(
-                "by default embeddings are the policy's hidden states, the paper's are MiniLM's, which "
-                "need a download or a folder; exact integers by marginal gains; the code's term for hard "
-                "prompts, its dropping of small plans and its surrogate for rounding are not copied; mean"
-                " over a prompt's responses, the script takes the token mean"
+                "By default embeddings are the policy's hidden states. The paper's are MiniLM's, which need a download "
+                "or a folder. Whole numbers are exact, by marginal gains. Not copied from the code: its term for hard "
+                "prompts, its dropping of small plans, and its surrogate for rounding. The loss is a mean over a "
+                "prompt's responses; the script takes the token mean."
             ),
             also=("vip_dr_grpo",),
         ),
         checked=Comparison(
-            rule="the division; the variance it minimises, by simulation",
+            rule="the division, and by simulation the variance that it minimises",
             against="brute force",
             test="unit/methods/sampling/test_planned.py::test_it_is_the_best_of_all_divisions_of_three_prompts",
             also=("vip_dr_grpo",),
         ),
-        text="VIP with leave-one-out advantages (arXiv:2602.01601): responses where they lower the gradient's "
-        "variance most, by pass rates that a Gaussian process predicts. The mean over a prompt's responses is what "
-        "that variance is of; the authors' script has loss/reduction=token_mean, which weighs prompts by their number "
-        "of tokens. Their process is over embeddings by all-MiniLM-L6-v2: estimator/embedding=sentence, which brings "
-        "90 MB from the hub or reads a folder (estimator.embedding.path); the policy's own hidden states need "
-        "neither, and are what a run has without it.",
+        text="""
+            VIP with leave-one-out advantages (arXiv:2602.01601): responses go where they lower the gradient's variance
+            most. Pass rates are predicted by a Gaussian process. That variance is of the mean over a prompt's
+            responses. The authors' script has loss/reduction=token_mean, which weighs prompts by their number of
+            tokens. Their process is over embeddings by all-MiniLM-L6-v2. That is estimator/embedding=sentence here,
+            which brings 90 MB from the hub or reads a folder (estimator.embedding.path). A run without it takes the
+            policy's own hidden states, which need neither.
+        """,
         estimator="gaussian_process",
         sampler=VipSampler,
         selection=AllSelection,
@@ -194,9 +196,11 @@ VIP = known(
 VIP_DR_GRPO = known(
     Recipe(
         name="vip_dr_grpo",
-        text="VIP with mean-centred advantages and their variance (arXiv:2602.01601, proposition 4.2). Each prompt's "
-        "update is shrunk by (n-1)/n of its own n, which leave-one-out advantages (experiment vip) do not do. "
-        "Embeddings: as experiment vip says.",
+        text="""
+            VIP with mean-centred advantages and their variance (arXiv:2602.01601, proposition 4.2). Each prompt's
+            update is shrunk by (n-1)/n of its own n, which leave-one-out advantages (experiment vip) do not do.
+            Embeddings are as the experiment vip says.
+        """,
         estimator="gaussian_process",
         sampler=use(VipSampler, variance=use(DrGrpoVariance)),
         selection=AllSelection,

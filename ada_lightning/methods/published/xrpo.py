@@ -1,9 +1,9 @@
 """XRPO: each further response goes where it narrows the knowledge of a pass rate most (arXiv:2510.06672, section 3.1).
 
 Claim: the half-width ``h(n) = t_{1-a/2, n-1} s / sqrt(n)`` of a prompt's confidence interval shrinks by ``h(n) -
-h(n+1)`` with one more response; that gain, and a bonus ``lambda ln(1 + T) / n`` for prompts that have few, is its
-priority. Assumption: rewards are near enough to normal for Student's t. Degenerate case: rewards that are all equal
-have s = 0, so only the bonus speaks for such a prompt; with lambda = 0 it gets nothing until all others are full.
+h(n+1)`` with one more response. The priority of a prompt is that gain, and a bonus ``lambda ln(1 + T) / n`` for prompts
+that have few. Assumption: rewards are near enough to normal for Student's t. Degenerate case: rewards that are all
+equal have s = 0, so only the bonus speaks for such a prompt; with lambda = 0 it gets nothing until all others are full.
 
 Fidelity: after. It follows the paper's first versions: its code, public since version 3, was not to be had.
 Demonstrations for unsolved prompts (two solved examples by similarity) are not built. Scale and cap of the novelty
@@ -130,8 +130,8 @@ class NoveltyAdvantage(Checked, Advantage):
     how novel an answer is. Degenerate: answers that are all equally likely get no bonus, and neither do wrong ones; a
     group of equal rewards has no advantage that could be raised.
 
-    With s(y) the mean of an answer's token log-probabilities, as the engine drew them, and m the mean of s over the
-    kept group, ``eta = exp(s(y) - m)``: below 1 for an answer that is less likely than its group.
+    Let s(y) be the mean of an answer's token log-probabilities, as the engine drew them, and m the mean of s over the
+    kept group. Then ``eta = exp(s(y) - m)`` is below 1 for an answer that is less likely than its group.
     """
 
     traits = frozenset({Trait.COMPARES_KEPT})
@@ -161,15 +161,15 @@ XRPO = known(
         name="xrpo",
         card=Card(
             table="responses",
-            changes="rounds by gain in a t interval plus exploration; novelty bonus",
-            cost="8 exactly, three waits",
+            changes="rounds by gain in confidence and exploration; a bonus for novelty",
+            cost="8 on average, three waits",
             fidelity="after",
             departs=(
-                "from the paper's first versions: its code, public since version 3, was not to be had. "
-                "Demonstrations for unsolved prompts (two solved examples by similarity) are not built; "
-                "scale 2.5 and cap 0.5 of the bonus are the paper's, sizes, significance and exploration "
-                "weight ours; rewrites by others read the exploration bonus as ln(1 + T) / n or as its "
-                "root, here it is the first"
+                "From the paper's first versions: its code, public since version 3, was not available. The gain is "
+                "that in a t interval. Demonstrations for unsolved prompts (two solved examples by similarity) are not "
+                "built. Scale 2.5 and cap 0.5 of the bonus are the paper's. Sizes, significance and exploration weight "
+                "are ours. Rewrites by others read the exploration bonus as ln(1 + T) / n or as its root; here it is "
+                "the first."
             ),
         ),
         checked=Comparison(
@@ -178,10 +178,10 @@ XRPO = known(
             test="unit/methods/sampling/test_staged.py::test_a_round_is_the_best_division_by_brute_force",
         ),
         text="""
-            After XRPO (arXiv:2510.06672). Responses go where they narrow the knowledge of a pass rate most. Right
+            Sends responses where they narrow the knowledge of a pass rate most (after XRPO, arXiv:2510.06672). Right
             answers that are less likely than their group count more. The in-context seeding of prompts that have
-            nothing right is left out. Made from the paper: its code (UIUC-MLSys/XRPO), public since version 3, was not
-            to be had.
+            nothing right is left out. It is made from the paper: its code (UIUC-MLSys/XRPO), public since version 3,
+            was not available.
         """,
         sampler=XrpoSampler,
         selection=AllSelection,

@@ -1,4 +1,4 @@
-"""Long responses go on with a probability, and those that do weigh more: cheaper where they would teach little."""
+"""Cuts long responses by chance, and gives those that go on more weight: cheaper where they would teach little."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class CutSampler(UniformSampler):
     """A fixed group per prompt; a long response goes on with a probability c and then weighs 1 / c.
 
     Unbiased for ``advantage=history_baseline`` with ``loss/reduction=constant``. It saves tokens where long responses
-    have small advantages. What went on weighs 1 / c, what was cut nothing, and both were drawn: the sum over a prompt's
-    responses of weight, advantage and score has the expectation that it has without cuts (Horvitz-Thompson), as long as
-    the policy that trains is the one that drew. Cutting without the weights would be a penalty on length: right
-    responses would be pushed to be short, and wrong ones to be long.
+    have small advantages. What went on weighs 1 / c, what was cut weighs nothing, and both count as drawn. So the sum
+    over a prompt's responses of weight, advantage and score has the same expectation as without cuts
+    (Horvitz-Thompson), as long as the policy that trains is the one that drew. Cutting without the weights would be a
+    penalty on length. It would push right responses to be short, and wrong ones to be long.
 
-    The coin is thrown before the response is drawn, with a seed of its own, so that a response which loses it has
-    ``num_tokens`` as its limit: an engine has to know nothing of it, and a step drawn again is the same. Of a prompt
-    with the believed pass rate b, ``c = survival * sqrt(4 b (1 - b))``, and no less than ``min_survival``.
+    The coin is thrown before the response is drawn, with a seed of its own. A response that loses it has ``num_tokens``
+    as its limit. So the engine need not know of it, and a step drawn again is the same. For a prompt with the believed
+    pass rate b, ``c = survival * sqrt(4 b (1 - b))``, and no less than ``min_survival``.
 
-    Why so: of a response let T be the mean tokens up to the cut and C those after it, and V and W what responses that
-    end before and after it add to the variance of the update. Tokens times variance, ``(T + c C) (V + W / c)``, is
-    least at ``c = sqrt(T W / (V C))``; W is in proportion to the squared advantage, whose mean under the belief is
-    b (1 - b). It saves where long responses are many tokens and small advantages, and nothing (c = 1) where they teach
-    as much as others.
+    Why this c: let T be the mean tokens of a response up to the cut, and C those after it. Let V and W be what
+    responses that end before and after it add to the variance of the update. Tokens times variance, ``(T + c C) (V + W
+    / c)``, is least at ``c = sqrt(T W / (V C))``. W is in proportion to the squared advantage, whose mean under the
+    belief is b (1 - b). It saves where long responses have many tokens and small advantages, and nothing (c = 1) where
+    they teach as much as others.
 
     Assumed: an advantage whose baseline does not depend on the response and its coin, and an objective linear in the
-    pass rate (``advantage=history_baseline``); a denominator that counts what was drawn (``loss/reduction=constant``);
-    no KL and no entropy term; all else is refused. What a prompt is believed is learned from responses that would not
-    have been cut at any length, since of the others only short ones are seen: those train, and are in no figure of the
-    pass rate and not in the response log.
+    pass rate (``advantage=history_baseline``). Also a denominator that counts what was drawn
+    (``loss/reduction=constant``), and no KL or entropy term. All else is refused. The belief about a prompt is learned
+    only from responses that would not have been cut at any length. Of the others only short ones are seen: those train,
+    but count in no figure of the pass rate and not in the response log.
 
     Degenerate: with ``survival=1 min_survival=1`` nothing is ever cut.
 

@@ -1,4 +1,4 @@
-"""Whether, and when, a prompt without enough signal is given up before its cap."""
+"""Decides whether and when a prompt without enough signal is given up before its cap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ada_lightning.core.stopping.rule import QuotaRule, StoppingRule
 from ada_lightning.methods.checked import Check, Checked
 
 _GRID_PER_OCTAVE = 4
-"""Beliefs and prices are rounded to this many values per factor of two, so that few path tables are needed."""
+"""Beliefs and rates are rounded to this many values per factor of two, so that few path tables are needed."""
 
 
 class GivingUp(Part):
@@ -39,13 +39,13 @@ NEVER = NeverGiveUp()
 
 @dataclass(kw_only=True, eq=False)
 class GiveUpByPosterior(Checked, GivingUp):
-    """Give a prompt up once its best prospect costs more than the run usually pays for a signal.
+    """Give a prompt up once a signal from it is expected to cost more than the run usually pays.
 
     The prospect is completed quotas per response under the prompt's Beta belief and its responses so far
-    (:class:`~ada_lightning.core.stopping.posterior.PosteriorRule`); the usual price is what the run's recent steps
+    (:class:`~ada_lightning.core.stopping.posterior.PosteriorRule`). The usual rate is what the run's recent steps
     achieved. Leaving where the marginal return falls under the average return maximises the return of the whole search
-    (Charnov 1976, "Optimal foraging: the marginal value theorem"); ``price`` below 1 stays longer, for the sake of hard
-    prompts. Prices are per response: with one mean length for all prompts, per token is the same.
+    (Charnov 1976, "Optimal foraging: the marginal value theorem"). A ``price`` below 1 stays longer, for the sake of
+    hard prompts. Rates are per response; with one mean length for all prompts, per token is the same.
 
     No prompt is lost: each visit draws at least one block, forgetting in the estimator brings old verdicts back into
     doubt, and a share of visits ignores the posterior.
@@ -65,7 +65,7 @@ class GiveUpByPosterior(Checked, GivingUp):
         self._num_resolved = self._num_drawn = 0.0
 
     def _checks(self) -> Iterator[Check]:
-        yield self.price >= 0, f"give_up.price must not be negative; got {self.price}"
+        yield self.price >= 0, f"`give_up.price` must not be negative; got {self.price}"
         yield 0 <= self.explore_ratio <= 1, f"give_up.explore_ratio must be in [0, 1]; got {self.explore_ratio}"
         yield 0 <= self.memory < 1, f"give_up.memory must be in [0, 1); got {self.memory}"
 

@@ -1,4 +1,4 @@
-"""Divide a whole number of responses among prompts by what one more response is worth to each."""
+"""Divides a whole number of responses among prompts by the gain from one more response to each."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def allocate_by_gain(
 
     ``gain(index, n)`` is what response ``n + 1`` adds to the value of the prompt at ``index``, in any unit.
 
-    Where gains fall with the number of responses (the value is concave), no division of the same total inside the same
-    bounds is worth more (Fox, 1966, "Discrete optimization via marginal analysis"): the exact optimum at the price of a
-    sort, ``O(total log P)``. Equal gains go to the earlier prompt, so the result is a function of its arguments.
+    If gains fall with the number of responses (the value is concave), this is the exact optimum: no division of the
+    same total inside the same bounds has a higher value (Fox, 1966, "Discrete optimization via marginal analysis"). It
+    takes a sort, ``O(total log P)``. Equal gains go to the earlier prompt, so the result is a function of its
+    arguments.
 
     With ``costs`` a response to the prompt at ``index`` takes ``costs[index]`` of the total and goes to whoever gains
     most from it *by its cost*. Where that one no longer fits, the division ends: less than one response is left, and no
@@ -35,8 +36,8 @@ def allocate_by_gain(
 
     Raises:
         ValueError: bounds that contradict each other, a total that they cannot meet, a cost that is not positive and
-            finite, a gain that is not finite, or one that rises with the number of responses, for which this division
-            would not be the best one.
+            finite, or a gain that is not finite. Also a gain that rises with the number of responses, for which this
+            division would not be the best one.
 
     Example:
         >>> allocate_by_gain(lambda index, n: [1.0, 4.0][index] / (n + 1), 10, [1, 1], [8, 8])
@@ -63,7 +64,7 @@ def allocate_by_gain(
         if following + negative_gain > _ROUNDING * abs(negative_gain):
             raise ValueError(
                 f"the gain of prompt {index} rises from {-negative_gain} to {following} at {counts[index]} responses: "
-                "the best division is found for gains that fall; raise the lower bound to where they do"
+                "this division needs falling gains; raise the lower bound to where they fall"
             )
         heapreplace(heap, (-following, index))
     return counts

@@ -15,7 +15,7 @@ from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
 class PilotSampler(Checked, Sampler):
     """Draws a pilot, then what its positives ask for. Every response of both counts and stays in the pool.
 
-    A prompt goes on as soon as its own pilot is graded, beside the pilots of others: no round waits for the slowest
+    A prompt goes on as soon as its own pilot is graded, while others are sampled: no round waits for the slowest
     response. A response that is no evidence is drawn anew. The number of responses depends on what they are, so the
     mean of a pool is biased; the stopping rule says exactly how, and ``advantage=exact`` undoes it.
 

@@ -110,7 +110,7 @@ class SequentialSampler(BlockSampler):
         self.give_up.load_state_dict(state.get("give_up", {}))
 
 
-_GIVEN_UP = "and a prompt is given up once its best prospect costs more than the run usually pays for a signal."
+_GIVEN_UP = "and a prompt is given up once a signal from it is expected to cost more than the run usually pays."
 
 
 @option("sampler", "positive", give_up=use(NeverGiveUp))

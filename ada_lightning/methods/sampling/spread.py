@@ -43,7 +43,7 @@ class SpreadSampler(BlockSampler):
         yield from super()._checks()
 
     def end(self, pool: ResponsePool) -> PoolEnd:
-        """Say whether rewards are far enough apart. Equal but for float rounding is enough: 0.7 - 0.4 < 0.3."""
+        """Say whether rewards are far enough apart. Equal up to float rounding is enough: 0.7 - 0.4 < 0.3."""
         rewards = [response.reward for response in pool.responses]
         spread = max(rewards, default=0.0) - min(rewards, default=0.0)
         return PoolEnd(is_resolved=spread >= self.min_spread or math.isclose(spread, self.min_spread))

@@ -48,7 +48,7 @@ class FirstVisitSampler(UniformSampler):
     ``beta_history``, ``kl_history``, ``ema``, ``window`` or ``similar_prompts``. All of them count as drawn, in figures
     and budgets, as those of a calibration before the run do not. With ``selection=seen`` first visits measure alone,
     and with ``curriculum.unseen_first=true`` they come before everything else: then the policy that is measured is the
-    initial one, but for the last step of it.
+    initial one, except for the last step of it.
 
     Raises:
         ValueError: a number below 1.

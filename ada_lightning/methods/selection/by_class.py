@@ -42,7 +42,7 @@ class SeenSelection(Selection):
 
     def caveat(self) -> str:
         """Say what it does to the update."""
-        return "selection: a prompt's first visit measures it and does not train"
+        return "selection: the first visit of a prompt measures its pass rate and does not train"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""How far each response of a pool is from what was expected: what several selections rank or prune by."""
+"""Advantages over the whole pool, by which several selections rank or prune responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pool_advantages(pool: ResponsePool, *, normalize_std: bool) -> list[float]:
     """Advantage of every response of a pool, before anything is selected: reward minus the mean over all of them.
 
     The same numbers that :class:`~ada_lightning.methods.advantages.PoolMeanAdvantage` computes later for those that are
-    kept, over the pool's standard deviation (unbiased, plus 1e-6) if asked. Responses that may not train count in the
+    kept, over the pool's standard deviation (unbiased, plus 1e-6) if asked. Responses that may not train count in that
     mean too. All are exactly 0 where all rewards are equal, whatever float rounding makes of their mean.
     """
     if not pool.has_signal:
@@ -42,7 +42,7 @@ def pool_advantages(pool: ResponsePool, *, normalize_std: bool) -> list[float]:
 def by_magnitude(pools: Sequence[ResponsePool], *, normalize_std: bool) -> list[tuple[int, int]]:
     """(pool, response) of all that may train, by position, the largest absolute advantage first.
 
-    Those that are equal but for rounding come in the order of pools and launches.
+    Those that are equal up to rounding come in the order of pools and launches.
     """
     ranked = sorted(
         (-round(abs(advantage), 9), position, index)

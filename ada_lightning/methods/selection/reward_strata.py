@@ -1,4 +1,4 @@
-"""A small group from every stratum of rewards: what balanced selection is for rewards that are not binary."""
+"""Keeps a small group from every stratum of rewards: balanced selection for rewards that are not binary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of prompts whose responses are all alike few train, the fewer the less they say, and those weigh more."""
+"""Trains only some of the prompts whose rewards are all equal, by chance, and gives those more weight."""
 
 from __future__ import annotations
 

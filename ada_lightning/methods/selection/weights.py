@@ -22,7 +22,7 @@ def with_selection_weights(
 ) -> tuple[KeptResponse, ...]:
     """Attach ``N_s / m_s`` to each kept response of class s.
 
-    Sums over the kept responses with these weights have the class mix of the pool, whatever was kept of it, as long as
+    Sums over the kept responses with these weights have the pool's shares of the classes, whatever was kept, as long as
     something was kept of every class. All responses of the pool count, also those that may not train.
     """
     num_sampled = Counter(map(class_of, [*pool.responses, *pool.short]))

@@ -1,10 +1,10 @@
 """Units, and what is counted, in languages other than English: one English name for each."""
 
-# ruff: noqa: RUF001 - letters of other scripts are meant
+# ruff: noqa: RUF001, SIM905 - letters of other scripts are meant; a list of texts would be harder to read
 
 from __future__ import annotations
 
-_TABLE = """
+_ENTRIES = """
 yuan 元 块 圆 人民币 rmb cny; jiao 角; cent 分钱; kilometer 千米 公里 км; meter 米 м метр метра метров metro
 metros mètre mètres; decimeter 分米; centimeter 厘米 см сантиметр сантиметров centímetro centímetros; millimeter
 毫米 мм; kilogram 千克 公斤 кг килограмм килограммов kilo; gram 克 грамм граммов gramo gramos gramme grammes;
@@ -22,10 +22,8 @@ personnes personen 명; piece 个 只 本 支 张 条 件 辆 棵 头 匹 台 �
 евро euros; ruble рубль рубля рублей руб; yen 円 日元; won 원; apple яблоко яблока яблок manzana manzanas pomme
 pommes apfel äpfel; kilometer/hour 千米每小时 公里每小时 千米/时 км/ч; meter/second 米每秒 米/秒 м/с;
 kilometer/hour 千米/小时
-"""
-FOREIGN = {
-    word: name for entry in _TABLE.replace("\n", " ").split(";") for name, *words in [entry.split()] for word in words
-}
+""".split(";")
+FOREIGN = {word: name for entry in _ENTRIES for name, *words in [entry.split()] for word in words}
 SCALES = {
     "\u767e": 10**2, "\u5343": 10**3, "\u4e07": 10**4, "\u842c": 10**4, "\u767e\u4e07": 10**6,
     "\u5343\u4e07": 10**7, "\u4ebf": 10**8, "\u5104": 10**8,

@@ -1,8 +1,8 @@
 r"""A small grammar of LaTeX expressions: text in, a tree of tuples out. Nothing is evaluated, nothing but this is read.
 
-Why not the parser that math-verify brings along (latex2sympy2_extended 1.11): its number tokens go through
-``sympy.Number(str)`` to ``sympify``, ``parse_expr`` and Python's ``eval``; its time grows exponentially with nested
-parentheses (eight of them: seconds); it computes matrices, binomials and intervals while it reads; it drops subscripts,
+Why not the parser that math-verify brings along (latex2sympy2_extended 1.11)? Its number tokens go through
+``sympy.Number(str)`` to ``sympify``, ``parse_expr`` and Python's ``eval``. Its time grows exponentially with nested
+parentheses (eight of them: seconds). It computes matrices, binomials and intervals while it reads. It drops subscripts,
 so ``101_2`` equals ``101_3``. And math-verify's plain expressions (``ExprExtractionConfig``) go to ``parse_expr``
 directly. Here a name is a Greek letter, a Latin letter or a short word of letters and digits, so even a library that
 prints and re-reads an expression meets nothing that can be called.

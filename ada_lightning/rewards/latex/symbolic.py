@@ -1,13 +1,13 @@
 """Equality of two trees: exact where they are rational, by digits elsewhere, at random points for variables.
 
 Why points decide, and no algebra system: two different rational functions agree at a random point with a probability of
-at most their degree over the number of points to choose from (Schwartz 1980, Zippel 1979), below 10^-15 here for all
-points together. Other expressions are analytic on each side of a few curves, and two of them that differ there agree on
-a set of measure zero only; each is computed with more digits than all of its literals have. Two may be equal on one
-side and differ on another, as ``ab`` and ``|ab|`` do. So absolute values, roots and the like get many more points, to
-have some on each side: 60 points miss an eighth of the range once in 3,000. The points follow from a hash of both
-trees, so nobody can write an answer that is right at its own points. An algebra system knows less (it says no to equal
-logarithms) and has no bound on its time.
+at most their degree over the number of points to choose from (Schwartz 1980, Zippel 1979). That is below 10^-15 here
+for all points together. Other expressions are analytic on each side of a few curves, and two of them that differ there
+agree on a set of measure zero only. Each is computed with more digits than all of its literals have. Two may be equal
+on one side and differ on another, as ``ab`` and ``|ab|`` do. So absolute values, roots and the like get many more
+points, to have some on each side: 60 points miss an eighth of the range once in 3,000. The points follow from a hash of
+both trees, so nobody can write an answer that is right at its own points. An algebra system knows less (it says no to
+equal logarithms) and has no bound on its time.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def _same_relations(gold: list[Tree], answer: list[Tree]) -> bool:
 
 
 def _same_relation(gold: Tree, answer: Tree) -> bool:
-    """Whether the differences of both sides are the same but for a factor; a positive one in inequalities."""
+    """Whether the differences of both sides are the same up to a factor; a positive one in inequalities."""
     import mpmath
 
     if gold[1] != answer[1] or not (has_symbol(gold) and has_symbol(answer)):

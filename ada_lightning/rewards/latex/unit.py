@@ -135,7 +135,7 @@ _HARMLESS = frozenset(
 )
 """Words after a number, with a unit or without, that change nothing."""
 _BESIDE = frozenset((*ADJECTIVES, "of", "the", "each", "wide", "high", "deep", "away"))
-"""Words beside a unit that change nothing."""
+"""Words that can accompany a unit and change nothing."""
 _POWER_BEFORE = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
 _POWER_AFTER = {"squared": "2", "cubed": "3"}
 _IN_TOTAL = re.compile(r"\bin\s+(?:total|all)\b")

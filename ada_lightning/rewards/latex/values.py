@@ -124,7 +124,7 @@ class Evaluator:
             raise UndefinedError
         nearest = self.mp.nint(value)
         if nearest != value and abs(value - nearest) < self.mp.mpf(10) ** (8 - self.mp.mp.dps) * max(self.scale, 1):
-            return nearest  # an integer but for rounding
+            return nearest  # an integer up to rounding
         return self.mp.floor(value) if kind == "floor" else self.mp.ceil(value)
 
     def _factorial(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Engines elsewhere behind one: more slots, and a step goes on when one of them dies."""
+"""Several engines in other processes as one: more slots, and a step goes on when one of them dies."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class EnginePool(VersionedEngine):
         gone = sorted(self._published.keys() - policy_versions)
         for version in gone:
             if number := self._queue.num_open(version):
-                raise RuntimeError(f"policy version {version} is given up with {number} requests in flight")
+                raise RuntimeError(f"policy version {version} is dropped while {number} of its requests are unfinished")
         for version in gone:
             del self._published[version]  # one that an engine is just reading stays until it has done so
         if gone and self._holds_versions:
@@ -406,7 +406,7 @@ class EnginePool(VersionedEngine):
         seat.num_losses += 1
         why_over = ""
         if seat.told.weight_transfer is not None:
-            why_over = "no new engine can join the weight transfer of the one that broke"
+            why_over = "a new engine cannot join the weight transfer of the one that broke"
         elif seat.num_losses > self._limits.max_restarts:
             why_over = f"each broke more often than rollout.host.max_restarts = {self._limits.max_restarts}"
         else:
@@ -421,7 +421,7 @@ class EnginePool(VersionedEngine):
             self._note_size()
             self._end = f"{why_over}; the last one: {error}"
         warnings.warn(
-            f"engine {seat.index} broke ({error}; process {seat.told.pid}) with {num_unfinished} requests in flight, "
+            f"engine {seat.index} broke ({error}; process {seat.told.pid}) with {num_unfinished} unfinished requests, "
             "which others finish; "
             + (f"it is left out, {len(self._seats)} are left" if why_over else "it is being replaced")
             + f"; {seat.member.log_file} may tell more",

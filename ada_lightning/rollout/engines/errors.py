@@ -1,4 +1,4 @@
-"""Tell a broken engine from every other error."""
+"""Errors of a broken engine, apart from all others."""
 
 from __future__ import annotations
 

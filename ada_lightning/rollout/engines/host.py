@@ -24,7 +24,7 @@ class EngineHost:
 
         Args:
             engine: makes the real engine from ``log_file``; pickled where it is made in another process.
-            log_file: of the run. Several engines write into files of their own beside it.
+            log_file: of the run. Several engines write into their own files next to it.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Where the engines of a pool live: what starts them, with which variables, and how many and how patient a pool is."""
+"""Where the engines of a pool run: how they start, with which variables, how many there are, and time limits."""
 
 from __future__ import annotations
 

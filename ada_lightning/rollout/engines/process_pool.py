@@ -75,7 +75,7 @@ class ProcessPool(PoolHost):
     def open(self, engine: Callable[..., RolloutEngine], log_file: Path) -> RolloutEngine:
         """Start the processes and wait until their engines are open.
 
-        Several engines write into ``engine-0.log`` and so on beside ``log_file``.
+        Several engines write into ``engine-0.log`` and so on next to ``log_file``.
 
         Raises:
             EngineError: one did not start.

@@ -94,7 +94,7 @@ class RayPool(PoolHost):
             raise ValueError("rollout=ray needs Ray, which is not installed: pip install 'ada-lightning[ray]'")
 
     def open(self, engine: Callable[..., RolloutEngine], log_file: Path) -> RolloutEngine:
-        """Start or join Ray and open the engines; those write into ``engine-0.log`` and so on beside ``log_file``.
+        """Start or join Ray and open the engines; those write into ``engine-0.log`` and so on next to ``log_file``.
 
         Raises:
             EngineError: Ray cannot be reached, or an engine did not start.

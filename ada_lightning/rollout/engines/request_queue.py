@@ -1,8 +1,9 @@
-"""What a pool of engines was asked for, and which engine gets what next.
+"""The requests to a pool of engines, and which engine gets which of them next.
 
-Engines go over to a new version one after another, as they run empty, instead of all together. What keeps the oldest
-version from being left without an engine, and the first engine that switches from being handed everything, is a share:
-of the engines for a version, by what is open of it, and of what is open of a version for each of its engines.
+Engines go over to a new version one after another, as they run empty, instead of all together. Two shares keep the
+oldest version from being left without an engine, and the first engine that switches from getting everything. The first
+divides the engines by the open requests of each version; the second divides the open requests of a version among its
+engines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One decoding step of a transformers model: a token in, logits of the next one out, for every slot in use.
 
-The next token is drawn with numbers that belong to the request, so that who decodes beside it changes nothing.
+The next token is drawn with numbers that belong to the request, so other requests in the batch change nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Slots:
     """What transformers takes for a cache, with a position of its own for every sequence.
 
     The caches of transformers hold a batch that began together. Here a slot is given to the next sequence when one has
-    ended, so a decoding step writes each row where that row stands, and reads as many positions as the longest row
-    has; what lies beyond a row's own position is left over from somebody else, and masked.
+    ended. A decoding step writes each row at its own position and reads as many positions as the longest row has. What
+    lies beyond a row's own position is left over from another sequence, and masked.
 
     Args:
         num_slots: sequences.

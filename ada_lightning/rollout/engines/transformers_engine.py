@@ -144,7 +144,7 @@ class TransformersEngine(RolloutEngine):
             )
         )
         if arguments.get("device") == "cuda" and not torch.cuda.is_available():
-            raise ValueError("rollout.engine.device = cuda, and torch sees no GPU on this machine; use device=auto")
+            raise ValueError("rollout.engine.device = cuda, but torch sees no GPU on this machine; use device=auto")
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response.
@@ -343,7 +343,7 @@ def check_layers(config: Any, max_model_tokens: int) -> None:
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     if (kind := rope.get("rope_type", rope.get("type"))) in ("longrope", "dynamic"):
         raise ValueError(
-            f"positions of {config.model_type} ({kind}) depend on the longest sequence beside them, so that responses "
+            f"positions of {config.model_type} ({kind}) depend on the longest sequence in the batch, so that responses "
             "would change with what runs together; use a vLLM engine"
         )
     window = getattr(config, "sliding_window", None) or max_model_tokens
@@ -356,6 +356,6 @@ def check_layers(config: Any, max_model_tokens: int) -> None:
         )
     if window < max_model_tokens and kinds != {"full_attention"}:
         raise ValueError(
-            f"{config.model_type} attends to {window} tokens, and rollout.max_model_tokens = {max_model_tokens}: "
+            f"{config.model_type} attends to {window} tokens, but rollout.max_model_tokens = {max_model_tokens}: "
             "rollout=transformers has no windows; use a vLLM engine, or fewer tokens"
         )

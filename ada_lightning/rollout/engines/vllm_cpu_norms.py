@@ -1,7 +1,7 @@
-"""Let vLLM use its own C kernels for RMS norms on a CPU, which vLLM 0.32 builds and then does not choose.
+"""Let vLLM use its own C kernels for RMS norms on a CPU. vLLM 0.32 builds them and does not use them.
 
-Its ``vllm_c`` provider of these operations is for GPUs only, so on CPU a norm is eight PyTorch operations with as many
-passes over memory.
+Its ``vllm_c`` provider of these operations is for GPUs only. So on a CPU a norm is eight PyTorch operations, each with
+a pass over memory.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ class VllmEngine(VersionedEngine):
         self._use_new_weights(policy_version)
 
     def publish(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
-        """Have the adapters of a version beside those that are there."""
+        """Load the adapters of a version in addition to those that are there."""
         self._wake("weights")
         self._adapters.put(named_tensors, policy_version)
 
@@ -299,7 +299,7 @@ class VllmEngine(VersionedEngine):
             raise RuntimeError(f"vLLM did not reset its prefix cache after loading policy version {policy_version}")
 
     def _wake(self, tag: str) -> None:
-        """Bring one part back; weights before the cache, so that both never lie there beside a third thing."""
+        """Bring one part back; weights before the cache, so that both are never there together with a third."""
         if tag in self._asleep:
             self._engine.wake_up([tag])
             self._asleep.discard(tag)
@@ -323,7 +323,7 @@ class VllmEngine(VersionedEngine):
             "enable_prefix_caching": True,
             "kv_cache_memory_bytes": int(kv_cache_gib * 2**30),
             # The line above makes this mean nothing else, but a GPU's worker refuses to start where such a share of the
-            # card is not free: by default 0.92, which beside a trainer it never is.
+            # card is not free: by default 0.92, which it never is with a trainer.
             "gpu_memory_utilization": 0.01,
             # The default, raw_logprobs, ignores temperature and top-p: wrong for importance weights.
             "logprobs_mode": "processed_logprobs",

@@ -1,4 +1,4 @@
-"""How weights reach a vLLM engine that runs: whole, or as adapters beside the initial ones.
+"""How weights reach a vLLM engine that runs: whole, or as adapters on the initial ones.
 
 Whole weights go to the engine in its own process, or in one for each of its workers; adapters go as peft's files.
 """
@@ -54,7 +54,7 @@ class LoadedAdapters:
         return self._requests.keys()
 
     def put(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
-        """Hold a version beside the others.
+        """Hold a version together with the others.
 
         Raises:
             ValueError: it is held already.
@@ -102,7 +102,7 @@ def reload_weights(engine: Any, named_tensors: Iterable[tuple[str, Tensor]], num
     Args:
         engine: ``LLMEngine`` of vLLM, with nothing in flight.
         named_tensors: the whole model under the names of its Hugging Face checkpoint; each is read once.
-        num_workers: processes that the engine is spread over; 1: it has none beside its own.
+        num_workers: processes that the engine is spread over; 1: it has only its own.
     """
     dtype = engine.model_config.dtype  # vLLM would cast too, with a warning for every tensor
     cast = ((name, tensor.to(dtype)) for name, tensor in named_tensors)

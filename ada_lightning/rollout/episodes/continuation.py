@@ -27,9 +27,9 @@ class ContinuationError(ValueError):
 class Continuation:
     """Extends an episode: answer of the environment to tokens, scaffold of the chat template included.
 
-    The scaffold is found by rendering conversations that differ in one answer of the environment. Whether it holds is
-    checked with the real tokenizer when this is made: in 20 random conversations of up to 4 turns, and one whose
-    answers think aloud, the rendering of the whole must be the concatenation of the parts, token for token.
+    The scaffold is found by rendering conversations that differ in one answer of the environment. It is checked with
+    the real tokenizer at construction, on 20 random conversations of up to 4 turns and one whose answers think aloud.
+    The rendering of the whole must be the concatenation of the parts, token for token.
 
     Args:
         tokenizer: with its chat template.
@@ -52,7 +52,7 @@ class Continuation:
             raise ContinuationError(str(error)) from error
         if not getattr(tokenizer, "chat_template", None):
             raise ContinuationError(
-                f"the tokenizer {self._name} has no chat template, so nothing says how turns are told apart; choose an "
+                f"the tokenizer {self._name} has no chat template, so turns cannot be told apart; choose an "
                 "instruction-tuned model or set data/format=chat data.format.template_file, or use environment=none"
             )
         begin, answer = [{"role": "user", "content": "Begin."}], {"role": "assistant", "content": "42"}

@@ -23,7 +23,7 @@ class GuessTheNumber(Environment):
             ValueError: the answer is no number.
         """
         if not str(prompt.reference.get("answer", "")).isdecimal():
-            raise ValueError(f"its answer {prompt.reference.get('answer')!r} is no number to guess; use data=guess")
+            raise ValueError(f"its answer {prompt.reference.get('answer')!r} is not a number to guess; use data=guess")
         self.secret = int(prompt.reference["answer"])
 
     def turn(self, said: Completion) -> str | End:

@@ -24,16 +24,16 @@ class TrlEnvironment(Environment):
     where the class has none. A tool that raises, is unknown or is called by text that is no JSON answers
     ``{'error': ...}``, as in TRL. Methods may be ``async``.
 
-    Unlike TRL the instance is new for every episode and must be picklable between turns, results of several calls
-    stand in one answer, results are text, and ``reset`` must return nothing: what the model is told has to be in the
-    prompt, tools included (``data.source.system_prompt``, or ``data.format.arguments.tools`` where the template reads
-    them).
+    Unlike in TRL, the instance is new for every episode and must be picklable between turns. The results of several
+    calls stand in one answer, and results are text. ``reset`` must return nothing: all that the model has to know must
+    be in the prompt, tools included (``data.source.system_prompt``, or ``data.format.arguments.tools`` if the template
+    reads them).
 
     Args:
         path: ``package.module.Class``, whose constructor takes no arguments.
 
     Raises:
-        ValueError: ``path`` is none.
+        ValueError: ``path`` is not a dotted name.
     """
 
     def __init__(self, path: str) -> None:
@@ -56,9 +56,11 @@ class TrlEnvironment(Environment):
                 "must be importable, and its constructor takes no arguments"
             ) from error
         if not callable(getattr(made, "reset", None)):
-            raise ValueError(f"{self.path} has no method `reset`, so it is no environment of TRL's")
+            raise ValueError(f"{self.path} has no method `reset`, so it is not an environment of TRL")
         if not _tools(made):
-            raise ValueError(f"{self.path} has no public method beside reset and get_reward: the model could call none")
+            raise ValueError(
+                f"{self.path} has no public method other than reset and get_reward, so the model has nothing to call"
+            )
 
     async def start(self, prompt: Prompt, seed: int) -> None:
         """Make the environment and reset it with the sample's columns.

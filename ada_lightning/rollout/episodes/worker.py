@@ -109,7 +109,7 @@ class EnvironmentClass:
         except Exception as error:  # the user's module may fail in any way; the cause is chained
             raise ValueError(
                 f"cannot import {module_name!r} of environment.path = {self.path!r}: {type(error).__name__}: {error}. "
-                "Put the module beside train.py (ada train: where it is started), or install its package."
+                "Put the module next to train.py (ada train: in the current folder), or install its package."
             ) from error
         if not (isinstance(kind, type) and callable(getattr(kind, "turn", None))):
             raise ValueError(
@@ -220,7 +220,9 @@ def _reply(said: Any, environment: Environment, limit: str) -> Reply:
         wrong = f"{type(environment).__name__} cannot be pickled between turns: {error}"
         return failed(Verdict(0.0, failure="invalid_state", detail=wrong))
     if len(state) > MAX_STATE_BYTES:
-        wrong = f"{type(environment).__name__} has {len(state)} bytes between turns; at most {MAX_STATE_BYTES} travel"
+        wrong = (
+            f"{type(environment).__name__} has {len(state)} bytes of state between turns; the most is {MAX_STATE_BYTES}"
+        )
         return failed(Verdict(0.0, failure="invalid_state", detail=wrong))
     return Reply(plain, state, **_counts(said))
 

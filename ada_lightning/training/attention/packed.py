@@ -192,7 +192,7 @@ class PackedAttention:
         if getattr(model, "_is_stateful", False) or others:
             what = f"layers of type {', '.join(others)}" if others else "layers with a state"
             raise ValueError(
-                f"{name} has {what}, which would run on from one packed response into the next; use a model whose "
+                f"{name} has {what}, which would carry state from one packed response into the next; use a model whose "
                 "layers are all attention"
             )
         if drops := [f"{key} = {getattr(config, key):g}" for key in _DROPOUTS if getattr(config, key, 0.0)]:
@@ -244,7 +244,7 @@ def packed_attention(
     asked += ["values of another size than keys"] * (value.shape[-1] != query.shape[-1])
     if asked:
         raise ValueError(
-            f"{type(module).__name__} needs {', '.join(asked)}, which packed attention does not do; use another model"
+            f"{type(module).__name__} needs {', '.join(asked)}, which packed attention lacks; use another model"
         )
     if torch.is_autocast_enabled(query.device.type):
         # Rotary embeddings leave queries and keys in float32.

@@ -73,9 +73,9 @@ class DivergencePolicyLoss(PolicyGradientLoss):
     arXiv:2602.04879, ``dppo_tv`` in verl. ``loss/reduction=prompt_mean`` is the authors' seq-mean-token-sum-norm, for
     groups of one size. The paper has no KL to the initial policy.
 
-    ``A sg(min(p / mu, ratio_cap)) M log p`` per token, with p of the policy and mu of the engine. ``M = 0`` where
-    the update would go on in the direction in which the policy has gone too far already: ``A > 0``, ``p > mu`` and a
-    divergence above ``delta_high``; or ``A <= 0``, ``p < mu`` and one above ``delta_low``.
+    ``A sg(min(p / mu, ratio_cap)) M log p`` per token, with p of the policy and mu of the engine. ``M = 0`` where the
+    update would continue in a direction in which the policy has already gone too far. That is ``A > 0``, ``p > mu`` and
+    a divergence above ``delta_high``; or ``A <= 0``, ``p < mu`` and one above ``delta_low``.
 
     The old log-probabilities are not used: ratio and divergence are between the current policy and the engine from the
     first update on. So the engine's mismatch is corrected by the ratio itself, and there is no other importance weight.
@@ -125,17 +125,17 @@ class DivergencePolicyLoss(PolicyGradientLoss):
             "divergence_max": divergence_K.max(),
         }
 
-    def importance_bend(self) -> str:
+    def engine_caveat(self) -> str:
         """The ratio to the engine is the loss's own weight."""
         return (
             f"the loss weighs tokens by their ratio to the engine's probability, up to loss.ratio_cap = "
-            f"{self.ratio_cap:g}, which corrects single tokens, not responses (sync/logprob_gap)"
+            f"{self.ratio_cap:g}; this corrects single tokens, not whole responses (sync/logprob_gap)"
         )
 
-    def method_bends(self) -> tuple[str, ...]:
+    def method_caveats(self) -> tuple[str, ...]:
         """The mask holds from the first update on."""
         return (
-            "tokens whose probability the engine and the trainer put too far apart do not train if the update would "
+            "a token does not train if its probabilities in engine and trainer differ too much and the update would "
             f"move it further: {type(self.divergence).__name__} above {self.delta_low:g} falling, "
             f"{self.delta_high:g} rising",
         )

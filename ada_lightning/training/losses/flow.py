@@ -27,9 +27,10 @@ from ada_lightning.training.seeded_tensors import seeded_uniform
 class PartitionHead(nn.Module):
     """log Z from a prompt's mean hidden state: (Linear, GELU, LayerNorm, Dropout) repeated, then Linear to one number.
 
-    Claim: learning log Z beside the policy makes the target distribution computable without a sum over all responses.
-    Assumption: one number per prompt suffices. Degenerate case: with a learning rate as small as the policy's, log Z
-    hardly leaves where it began in a short run, and the loss is then a policy gradient with beta times the reward.
+    Claim: learning log Z together with the policy makes the target distribution computable without a sum over all
+    responses. Assumption: one number per prompt suffices. Degenerate case: with a learning rate as small as the
+    policy's, log Z hardly leaves where it began in a short run, and the loss is then a policy gradient with beta times
+    the reward.
 
     Args:
         num_layers: linear layers, the last one included (paper: 3).
@@ -235,12 +236,13 @@ class FlowRlLoss(nn.Module, PolicyLoss):
 
     def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
-        return "the others have another weight of each response and the same minimum"
+        return "the others weigh each response differently and have the same minimum"
 
     def follows(self) -> list[str]:
         """Name the distribution that the update goes for."""
         return [
-            f"update: no f(p): towards the reference tilted by exp({self.beta:g} * normalised reward - log Z) per token"
+            "update: follows no f(p): it moves towards the reference policy, tilted by "
+            f"exp({self.beta:g} * normalised reward - log Z) per token"
         ]
 
     def _log_ratio_to_target(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> Tensor:

@@ -1,4 +1,4 @@
-"""How the update makes up for the engine having sampled from slightly other probabilities than the trainer's.
+"""How the update corrects for the engine's probabilities, which differ slightly from the trainer's.
 
 All compare the trainer's old log-probabilities with the engine's: weights of tokens are ``pi_old / pi_engine`` of the
 token, those of sequences the product over all tokens of the response (masked ones too: they were sampled as well).
@@ -95,8 +95,8 @@ class TokenTruncation(ImportanceCorrection):
     def caveat(self, cap: float) -> str:
         """Tokens are weighed, up to the cap."""
         return (
-            f"loss.importance_cap = {cap:g} corrects tokens for the engine's own probabilities, "
-            "and biases the update by about that gap (sync/logprob_gap)"
+            f"loss.importance_cap = {cap:g} corrects single tokens for the gap between engine and trainer; a bias of "
+            "about that gap remains (sync/logprob_gap)"
         )
 
 
@@ -115,7 +115,7 @@ class TokenRejection(Rejection):
         """Tokens are left out."""
         return (
             f"loss.importance leaves out tokens whose probability is below {self.floor:g} or above {cap:g} times the "
-            "engine's, and weighs the others by it: rare tokens train less often than they are sampled"
+            "engine's, and weighs the others by that ratio: rare tokens train less often than they are sampled"
         )
 
 
@@ -141,8 +141,8 @@ class SequenceTruncation(_OfSequence):
     def caveat(self, cap: float) -> str:
         """Responses are weighed, up to the cap."""
         return (
-            f"loss.importance_cap = {cap:g} corrects responses for the engine's own probabilities, exactly where their "
-            "ratio is below it"
+            f"loss.importance_cap = {cap:g} corrects whole responses for the gap between engine and trainer, exactly "
+            "where their ratio is below it"
         )
 
 
@@ -162,7 +162,7 @@ class SequenceRejection(_OfSequence, Rejection):
         """Responses are left out."""
         return (
             f"loss.importance leaves out responses whose probability is below {self.floor:g} or above {cap:g} times "
-            "the engine's, and weighs the others by it: long responses are left out more often"
+            "the engine's, and weighs the others by that ratio: long responses are left out more often"
         )
 
 

@@ -87,7 +87,7 @@ class PolicyGradientLoss(PolicyLoss):
             sums["importance_weight"] = weight_K.sum()
             objective_K = objective_K * weight_K
         objective_K = objective_K * terms.mask_K
-        # KL and entropy are means over what was drawn; selection kept another mix, which these weights undo.
+        # KL and entropy are means over what was drawn. Selection kept other shares; these weights undo that.
         pool_weights_K = microbatch.pool_weight_B[terms.response_K]
         if self.kl_coef > 0:
             kl_K = pool_weights_K * kl_to_reference(terms.logprobs_K, terms.reference_logprobs_K)
@@ -106,26 +106,26 @@ class PolicyGradientLoss(PolicyLoss):
     def caveats(self) -> list[str]:
         """Importance weights, what the method does by itself, KL and entropy."""
         return [
-            self.importance_bend(),
-            *self.method_bends(),
+            self.engine_caveat(),
+            *self.method_caveats(),
             *(
-                f"loss.{name} = {value:g} adds a term that is no part of f"
+                f"loss.{name} = {value:g} adds a term that is not part of f"
                 for name, value in (("kl_coef", self.kl_coef), ("entropy_coef", self.entropy_coef))
                 if value > 0
             ),
         ]
 
-    def importance_bend(self) -> str:
-        """What becomes of the engine's mismatch."""
+    def engine_caveat(self) -> str:
+        """What becomes of the gap between engine and trainer."""
         if self.importance_cap > 0:
             return self.importance.caveat(self.importance_cap)
         return (
-            "loss.importance_cap = 0: the engine's probabilities are not quite the trainer's (sync/logprob_gap), "
-            "and nothing corrects for it"
+            "loss.importance_cap = 0: the engine's probabilities differ a little from the trainer's "
+            "(sync/logprob_gap), and nothing corrects for that"
         )
 
-    def method_bends(self) -> Iterable[str]:
-        """What turns even the first update with a rollout; nothing by default."""
+    def method_caveats(self) -> Iterable[str]:
+        """What changes even the first update with a rollout; nothing by default."""
         return ()
 
 
@@ -150,4 +150,4 @@ class ReinforceLoss(PolicyGradientLoss):
 
     def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
-        return "the others take its responses as if they were their own: no ratio corrects for it"
+        return "the others take its responses as their own, without a ratio that corrects for it"

@@ -54,13 +54,13 @@ class RatioClippingLoss(PolicyGradientLoss):
             return terms
         return replace(terms, old_logprobs_K=terms.sampling_logprobs_K)
 
-    def importance_bend(self) -> str:
+    def engine_caveat(self) -> str:
         """What becomes of the engine's mismatch; the ratio itself is the correction where it is taken to the engine."""
         if self.anchor == "proximal":
-            return super().importance_bend()
+            return super().engine_caveat()
         return (
-            "loss.anchor = behaviour: the loss's ratios are to the engine's own probabilities, which corrects for them "
-            "where nothing is clipped, and clips from the first update on"
+            "loss.anchor = behaviour: the ratios of the loss are taken to the engine's own probabilities; this "
+            "corrects for them where nothing is clipped, and it clips from the first update on"
         )
 
 
@@ -71,7 +71,7 @@ class ClippedPolicyLoss(RatioClippingLoss):
 
     The ratio is current over old policy, so the first update with a rollout clips nothing and has the plain policy
     gradient. Where the advantage is negative a ratio above 1 is not clipped, and one token that became much more
-    probable can outweigh a batch: ``dual_clip`` bounds it, at the price of no gradient beyond.
+    probable can outweigh a batch: ``dual_clip`` bounds it, but has no gradient beyond it.
 
     Args:
         dual_clip: largest ratio of a token with a negative advantage; ``inf`` sets no bound. 3 in verl, 10 in the
@@ -187,9 +187,9 @@ class RaftLoss(ClippedPolicyLoss):
         """``min(ratio, 1 + clip_high) A`` of positives. Shape ``(K,)``."""
         return super().objective(terms, advantages_B * microbatch.is_positive_B, microbatch)
 
-    def method_bends(self) -> tuple[str, ...]:
+    def method_caveats(self) -> tuple[str, ...]:
         """Negatives do not train."""
-        return ("the loss trains positives only: an advantage of negatives, if there is one, is left out",)
+        return ("the loss trains right responses only: advantages of wrong ones, if there are any, are left out",)
 
     def reuse_caveat(self) -> str:
         """How responses of an earlier policy are weighed."""
@@ -201,10 +201,10 @@ class RaftLoss(ClippedPolicyLoss):
 class GspoLoss(RatioClippingLoss):
     """GSPO (arXiv:2507.18071): one ratio for a whole response, its geometric mean over the tokens.
 
-    ``min(s A, clip(s) A)`` with ``s = (pi(y) / pi_old(y))^(1/|y|)``, the same for all tokens of a response. Written in
-    the paper's token form (eq. 13), ``s_t = sg(s) pi_t / sg(pi_t)``, whose value and gradient are those of the sequence
-    form (eq. 5) where all tokens of a response share one advantage, as they do here; with token masks the mean and the
-    sum are over the tokens that train. So there is no GSPO-token to choose.
+    ``min(s A, clip(s) A)`` with ``s = (pi(y) / pi_old(y))^(1/|y|)``, the same for all tokens of a response. It is
+    written in the paper's token form (eq. 13), ``s_t = sg(s) pi_t / sg(pi_t)``. Its value and gradient are those of the
+    sequence form (eq. 5) if all tokens of a response share one advantage, as they do here. With token masks the mean
+    and the sum are over the tokens that train. So there is no GSPO-token to choose.
 
     The ratio is current over old policy: the first update with a rollout clips nothing. Clip ranges are those of a mean
     over many tokens, a thousandth of PPO's. ``loss/reduction=response_mean`` is the paper's, eq. 5. Token importance

@@ -60,7 +60,9 @@ class PromptMeanReduction(_ConstantLength):
 
     def caveat(self) -> str:
         """A ratio, where groups differ in size."""
-        return "loss/reduction=prompt_mean divides by a prompt's kept responses, not constant in all groups"
+        return (
+            "loss/reduction=prompt_mean divides by the kept responses of a prompt, whose number differs between groups"
+        )
 
 
 @option("loss/reduction", "response_mean")
@@ -77,7 +79,7 @@ class ResponseMeanReduction(LossReduction):
 
     def caveat(self) -> str:
         """Lengths."""
-        return "loss/reduction=response_mean divides each response by its own length: the update turns"
+        return "loss/reduction=response_mean divides each response by its own length, which changes the direction"
 
 
 @option("loss/reduction", "token_mean")
@@ -96,4 +98,4 @@ class TokenMeanReduction(LossReduction):
 
     def caveat(self) -> str:
         """A ratio."""
-        return "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts"
+        return "loss/reduction=token_mean divides by the number of kept tokens, which varies; less with many prompts"

@@ -1,4 +1,4 @@
-"""What a policy loss is given and what it says of itself: the base class of every loss, and what it is made of."""
+"""The base class of every policy loss, its input, and what it reports of itself."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class LossReduction:
 
     def caveat(self) -> str:
         """Say in one line how it turns the update from the gradient of its objective; empty where it does not."""
-        return f"{type(self).__name__} is not the constant reduction, and what it does to the update is not known"
+        return f"{type(self).__name__} is not the constant reduction; what it does to the update is not known"
 
 
 class PolicyLoss:
     """How advantages become a gradient. Chosen by ``loss=...``.
 
-    A loss may bring parameters that train beside the policy's, by deriving from :class:`torch.nn.Module` first and from
+    A loss may bring parameters that train with the policy's, by deriving from :class:`torch.nn.Module` first and from
     this class second, with ``has_parameters = True``, a ``learning_rate`` and :meth:`build`.
     :class:`~ada_lightning.training.policy.PolicyModule` does the rest:
 

@@ -1,4 +1,4 @@
-"""Which of a model's parameters train: low-rank adapters beside frozen weights (LoRA), through peft."""
+"""Which of a model's parameters train: low-rank adapters on frozen weights (LoRA), through peft."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LoraParameters(TrainedParameters):
     as the reference of a KL term too, with the adapters switched off. B starts at 0, so the first policy is the initial
     model. The engine gets merged weights, made one layer at a time, or the adapters alone
     (``rollout/weight_transfer=adapter``); a checkpoint holds ``adapter/`` in peft's format, which peft, transformers
-    and vLLM load beside the initial model, and ``policy/`` with merged weights.
+    and vLLM load on top of the initial model, and ``policy/`` with merged weights.
 
     There is no dropout: it would make the policy that trains another one than the engine's.
 
@@ -115,7 +115,7 @@ class LoraParameters(TrainedParameters):
             self._restore(model, checkpoint / ADAPTER_FOLDER)
 
     def hold_frozen(self, model: nn.Module, dtype: torch.dtype) -> None:
-        """Hold the weights beside adapters in ``dtype``, where they have no digit more.
+        """Hold the frozen weights in ``dtype``, if that loses no digit of them.
 
         That is half their memory, and no product casts them anew: of what is frozen autocast keeps no copy. Embeddings
         and norms stay as they are, since what they give is the residual stream.
@@ -146,7 +146,7 @@ class LoraParameters(TrainedParameters):
 
     def write(self, model: Any, folder: Path) -> None:
         """With merged weights, so that it loads where any model does."""
-        # On the CPU: on a GPU the merged layers would take the model's size once more beside it.
+        # On the CPU: on a GPU the merged layers would take the model's size once more.
         model.save_pretrained(folder, state_dict={name: weight.cpu() for name, weight in self.named_weights(model)})
 
     def save(self, model: nn.Module, checkpoint: Path) -> None:

@@ -136,4 +136,6 @@ class Pretrained:
         if isinstance(error, OfflineModeIsEnabled):
             return f"not in the local cache, and HF_HUB_OFFLINE is set; unset it to download, {elsewhere}"
         reason = str(error).partition("\n")[0]
-        return f"the hub is out of reach ({type(error).__name__}: {reason}); name a mirror in HF_ENDPOINT, {elsewhere}"
+        return (
+            f"the hub cannot be reached ({type(error).__name__}: {reason}); name a mirror in HF_ENDPOINT, {elsewhere}"
+        )

@@ -27,9 +27,9 @@ def check_description(folder: Path, source: str) -> None:
         )
     if (folder / "adapter_config.json").exists():
         raise ValueError(
-            f"{source} has adapters beside its weights (adapter_config.json), which transformers would add to them and "
-            "an engine would not; merge them (peft's merge_and_unload) and name the folder that this makes. An adapter "
-            "of a head that is tied to the embedding has to be untied first: peft 0.21 merges it into both"
+            f"{source} has adapters in addition to its weights (adapter_config.json). transformers would add them to "
+            "the weights, and an engine would not. Merge them (peft's merge_and_unload) and name the resulting folder. "
+            "An adapter of a head that is tied to the embedding has to be untied first: peft 0.21 merges it into both"
         )
 
 
@@ -90,7 +90,7 @@ def read_json(file: Path, source: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise ValueError(f"{source} is broken: {file} is not JSON ({error}); download it again") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{source} is broken: {file} holds no JSON object; download it again")
+        raise ValueError(f"{source} is broken: {file} does not hold a JSON object; download it again")
     return content
 
 
@@ -106,7 +106,7 @@ class ServedModel:
 
 
 def read_model(path: Path) -> ServedModel:
-    """Read what stands beside a checkpoint's weights.
+    """Read the files that accompany a checkpoint's weights.
 
     Raises:
         ValueError: one of its files is damaged, or no token ends a response.
@@ -129,7 +129,7 @@ def _eos_token_ids(model_path: Path, tokenizer: Any) -> list[int]:
     found = sorted(token for token in ids if token is not None)
     if not found:
         raise ValueError(
-            f"{model_path} names no token that ends a response, so every response would run to the length limit; set "
-            "eos_token_id in its generation_config.json, or eos_token in its tokenizer_config.json"
+            f"{model_path} does not name the token that ends a response, so responses would run to the length limit; "
+            "set eos_token_id in its generation_config.json, or eos_token in its tokenizer_config.json"
         )
     return found

@@ -58,7 +58,7 @@ class TrainedParameters:
         model.save_pretrained(folder)
 
     def save(self, model: nn.Module, checkpoint: Path) -> None:
-        """Write into a checkpoint's folder what :meth:`attach` needs beside ``policy/``."""
+        """Write into a checkpoint's folder what :meth:`attach` needs in addition to ``policy/``."""
 
     def as_reference(self, model: nn.Module) -> AbstractContextManager[Any]:
         """Make the model compute as the initial one for a while, where ``has_reference``; else do nothing."""

@@ -1,4 +1,4 @@
-"""Which tokens train: the base class, and what is known of an update before its gradient is."""
+"""The base class of token masks, and what they know of an update before its gradient."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ step ``dpsi``, everything that a second-order model of one token needs is the ve
     score . dpsi          = v_a - sum_i pi_i v_i                                 (first-order change of log pi(a))
     dpsi . Fisher . dpsi  = sum_i pi_i v_i^2 - (sum_i pi_i v_i)^2                (variance of v under pi)
 
-And v itself never needs the (H, V) step of one token. Adam's next step is linear in the gradient g once its second
-moment is taken as it is, ``dpsi = -lr D * (beta_1 m + (1 - beta_1) g) / (1 - beta_1^t)`` with
-``D = 1 / (sqrt(v_hat) + eps)``, and one token's gradient is ``g = -scale (e_a - pi) h^T / T``, so
+And v itself never needs the (H, V) step of one token. Take the second moment as it is. Then Adam's next step is linear
+in the gradient g: ``dpsi = -lr D * (beta_1 m + (1 - beta_1) g) / (1 - beta_1^t)`` with ``D = 1 / (sqrt(v_hat) + eps)``.
+One token's gradient is ``g = -scale (e_a - pi) h^T / T``, so
 
     v_i = -(lr / T) (beta_1 / c) ((D * m) h)_i + (lr / T) ((1 - beta_1) / c) (scale / T) (e_a - pi)_i (D h^2)_i:
 
@@ -207,8 +207,8 @@ def adam_logit_change(
 ) -> tuple[Tensor, Tensor]:
     """Model Adam's next step on the output embedding, were each token the only one to add to its momentum.
 
-    The second moment is taken as it is. Adam would first add the token's own gradient to it, which bounds what a token
-    can add to any weight by ``lr (1 - beta_1) / c * sqrt(c_2 / (1 - beta_2))``; the change of a logit by the token's
+    The second moment is taken as it is. Adam would first add the token's own gradient to it. That bounds what a token
+    can add to any weight by ``lr (1 - beta_1) / c * sqrt(c_2 / (1 - beta_2))``. The change of a logit by the token's
     own gradient is held to the same bound (times the absolute sum of h). Only rows that have hardly moved before come
     near it. Weight decay and the head's bias are left out.
 
@@ -252,7 +252,7 @@ def adam_logit_change(
         total_K += pi_Kv.sum(-1)
         mean_K += (pi_Kv * change_Kv).sum(-1)
         square_K += (pi_Kv * change_Kv.square_()).sum(-1)
-    mean_K /= total_K  # 1 but for the rounding of bfloat16 logits
+    mean_K /= total_K  # 1 up to the rounding of bfloat16 logits
     return chosen_K - mean_K, (square_K / total_K - mean_K.square()).clamp_min(0)
 
 

@@ -69,7 +69,7 @@ class JackpotMask(TokenMask):
 
     - *No normaliser.* The paper's weight is ``p / q~ = Z p / (a q)`` for a mean over the kept tokens, with Z estimated
       from the top-k log-probabilities of both models and calibrated in the batch. Every loss here divides by what was
-      drawn, kept or not, so the weight without Z is the unbiased one: exactly, but for the loss's own clip and caps,
+      drawn, kept or not, so the weight without Z is the unbiased one: exactly, except for the loss's own clip and caps,
       and from the sampled token's log-probability alone. The two differ in how positions count: with Z one that rejects
       much counts less, here all count the same.
     - *lambda and cap*: the paper's are not known to us. With lambda = 1 the share kept is one minus the total variation

@@ -1,4 +1,4 @@
-"""How large an update is, what may go wrong in it, and what then."""
+"""The size of an update, its failures, and what happens then."""
 
 from ada_lightning.training.updates.guard import UpdateGuard, UpdateOutOfMemoryError, halved, is_out_of_memory
 from ada_lightning.training.updates.schedule import ConstantSchedule, CosineSchedule, LinearSchedule

@@ -91,7 +91,7 @@ class UpdateGuard:
         if len(self._norms) < _MIN_NORMS:
             return ""
         median = statistics.median(self._norms)
-        if 0 < self.max_norm_ratio * median < grad_norm:  # a stretch without any gradient is no measure of the next
+        if 0 < self.max_norm_ratio * median < grad_norm:  # a time without any gradient is no measure of the next
             return (
                 f"its gradient norm {grad_norm:.4g} is {grad_norm / median:.1f} times the median {median:.4g} of the "
                 f"last {len(self._norms)}"

@@ -10,7 +10,7 @@ study that was killed goes on where it was. Writes ``docs/studies/cost_benefit/r
 from __future__ import annotations
 
 from research.studies.contest import Contest, main
-from research.studies.field.setting import FIRST_SEEDS, NUM_SEEDS, RESULTS, field_run, prepare, second_seeds
+from research.studies.field.setting import FIRST_SEEDS, MODEL_SIZE, NUM_SEEDS, RESULTS, field_run, prepare, second_seeds
 from research.studies.field.tune import TUNING
 from research.studies.methods import GRPO, Settings
 from research.studies.runs import StudyRun
@@ -55,7 +55,8 @@ CONTESTS = (
         second_runs,
         NUM_SEEDS,
         picture=RESULTS / "curves_second.png",
-        shown=("ada_4_updates", "ada", "ada_n1_4_updates", "grpo_n4_4_updates"),
+        title=f"{MODEL_SIZE}, prompts come back",
+        shown=("ada_4_updates", "ada", "ada_n1_4_updates", "grpo_n4", "grpo_n4_4_updates"),
     ),
 )
 

@@ -11,7 +11,16 @@ from __future__ import annotations
 import json
 
 from research.studies.contest import Contest, main
-from research.studies.field.setting import FOLDER, HELDOUT, NUM_SEEDS, RESULTS, field_run, prepare, second_seeds
+from research.studies.field.setting import (
+    FOLDER,
+    HELDOUT,
+    MODEL_SIZE,
+    NUM_SEEDS,
+    RESULTS,
+    field_run,
+    prepare,
+    second_seeds,
+)
 from research.studies.field.sums import write
 from research.studies.field.tune import TUNING
 from research.studies.runs import ROOT, StudyRun
@@ -52,6 +61,7 @@ CONTEST = Contest(
     fresh_runs,
     NUM_SEEDS,
     picture=RESULTS / "curves_fresh.png",
+    title=f"{MODEL_SIZE}, prompts seen once",
     shown=("grpo_n4", "grpo_n4_4_updates", "grpo_chosen_4_updates", "ada_4_updates", "ada_similar_thinned_4_updates"),
     unseen_seeds=(6, 7),  # ran after everything was settled
 )

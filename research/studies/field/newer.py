@@ -7,7 +7,7 @@ each rollout (SPO's own settings: eight). ``--tune`` trains the grids first: the
 update for each of them, on a seed that the comparison does not use. SPO starts where it knows nothing.
 
 A study that was killed goes on where it was. Writes ``docs/studies/cost_benefit/newer_tuning.jsonl`` and
-``newer.jsonl``.
+``newer.jsonl``, and a plot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import product
 from research.studies import contest
 from research.studies.contest import Contest
 from research.studies.curves import TOKENS
-from research.studies.field.setting import FLOAT32, NUM_SEEDS, RESULTS, field_run, prepare, second_seeds
+from research.studies.field.setting import FLOAT32, MODEL_SIZE, NUM_SEEDS, RESULTS, field_run, prepare, second_seeds
 from research.studies.methods import Settings
 from research.studies.runs import StudyRun
 from research.studies.tuning import Tuning
@@ -76,6 +76,9 @@ CONTEST = Contest(
     RESULTS / "newer.jsonl",
     newer_runs,
     NUM_SEEDS,
+    picture=RESULTS / "curves_newer.png",
+    title=f"{MODEL_SIZE}, prompts come back, the learning rate falls to 0",
+    shown=(GRPO, "grpo_chosen_4_updates", "ada_4_updates", "rarer_class_4_updates", "spo_4_updates"),
     comparator={TOKENS: GRPO, "trained_tokens": GRPO, "seconds": GRPO},
 )
 

@@ -14,6 +14,8 @@ RESULTS = DOCS / "studies" / "cost_benefit"
 FOLDER = ROOT / "runs" / "field"
 TRAIN, HELDOUT = FOLDER / "train.jsonl", FOLDER / "heldout.jsonl"
 NUM_TRAIN, NUM_HELDOUT = 512, 256
+MODEL_SIZE = "Tiny model (0.15 million parameters)"
+"""As pictures say it."""
 FIRST_SEEDS = range(3)
 """Of runs from the first model, which is gone."""
 NUM_SEEDS = 5

@@ -73,7 +73,7 @@ def comparison_runs(num_seeds: int) -> dict[str, list[StudyRun]]:
 
 
 def table(runs: dict[str, list[StudyRun]], results: Results) -> str:
-    """Return where each lag ends, and what it spends beside none."""
+    """Return where each lag ends, and how many times fewer tokens it spends than no lag."""
     curves = {name: {run.seed: results.row(run)["curve"] for run in each} for name, each in runs.items()}
     base, rows = curves["lag_0"], []
     for name, found in curves.items():
@@ -81,9 +81,8 @@ def table(runs: dict[str, list[StudyRun]], results: Results) -> str:
         scale = "1" if name == "lag_0" else time_scale(base, found, "generated_tokens").written(".2f")
         gain = "0" if name == "lag_0" else difference(base, found).written("+.3f")
         level = f"{fmean(levels):.3f} ({min(levels):.3f} to {max(levels):.3f})"
-        rows.append([name.removeprefix("lag_"), f"{TUNING.tuned(name).lr:g}", level, gain, scale, len(found)])
-    columns = ["lag", "learning rate", "held-out at the end", "over no lag", "tokens, times fewer than no lag", "seeds"]
-    return markdown(columns, rows)
+        rows.append([name.removeprefix("lag_"), level, gain, scale])
+    return markdown(["lag", "held-out at the end", "minus that of no lag", "times fewer tokens"], rows)
 
 
 def report() -> str:

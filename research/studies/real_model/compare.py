@@ -2,7 +2,7 @@
 
 Every arm with its settings, paired by seed, in the stages of :mod:`research.studies.real_model.setting`
 (``--only long``). Writes a file of rows of each to ``docs/studies/real_model/``, and plots of all but the first; the
-protocol is docs/studies/real_model.md.
+protocol is docs/studies/real_model_protocol.md.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ TRAINED, SECONDS = "trained_tokens", "seconds"
 LEVEL = 1 - 0.05 / 2
 """Of all intervals: the pairs are looked at twice, after five and after ten (Bonferroni)."""
 PAYS_ABOVE, CLOSED_BELOW = 1.15, 1.3
+MAIN = (
+    (GPU.name, "grpo_oracle"),
+    (LONG.name, "grpo_chosen_by_spread"),
+    *((GPU_ARMS.name, arm) for arm in GPU_ARMS.arms if arm != "grpo_n4"),
+)
+"""Stages and arms of the main table."""
 
 
 def arm_runs(stage: Stage, num_seeds: int) -> dict[str, list[StudyRun]]:
@@ -62,7 +68,8 @@ CONTESTS = {
         picture=None if name == FIRST.name else RESULTS / f"{name}.png",
         comparator={TOKENS: "grpo_n4", TRAINED: "grpo_n4"},
         drawn_costs=(TOKENS, TRAINED),  # seconds are of runs beside others
-        rate="held-out rate",
+        title=f"SmolLM2-135M-Instruct, prompts seen once, {'one GPU' if stage.machine else 'CPU'}",
+        rate="avg@1 (held-out share right)",
         discard_checkpoints=True,
     )
     for name, stage in STAGES.items()
@@ -82,7 +89,7 @@ def verdict(estimate: Estimate) -> str:
 
 
 def table(name: str) -> str:
-    """Return where every arm of a stage begins and ends, beside ``grpo_n4`` with the same seeds."""
+    """Return where every arm of a stage begins and ends, and its factors, by pairs with ``grpo_n4``."""
     try:
         found = _rows(name)
     except NotTunedError:
@@ -94,9 +101,10 @@ def table(name: str) -> str:
             continue
         signal = np.mean([found[arm][seed]["signal_ratio_mean"] for seed in seeds])
         curves = [runs[seed] for seed in seeds]
-        row = [f"`{arm}`", len(seeds), f"{signal:.0%}", f"{np.mean([curve[0]['held_out'] for curve in curves]):.3f}"]
-        row += [f"{final_level(curves):.3f}", ", ".join(f"{curve[-1]['held_out']:.3f}" for curve in curves)]
         is_base = arm == "grpo_n4"
+        higher = sum(final_level([runs[seed]]) > final_level([base[seed]]) for seed in seeds)
+        row = [f"`{arm}`", f"{len(seeds)} runs" if is_base else f"{higher} of {len(seeds)} pairs", f"{signal:.0%}"]
+        row += [f"{np.mean([curve[0]['held_out'] for curve in curves]):.3f} to {final_level(curves):.3f}"]
         row += ["" if is_base else difference(base, runs, level=LEVEL).written("+.3f")]
         row += [
             "1" if is_base else _written(time_scale(base, runs, cost, level=LEVEL))
@@ -105,17 +113,28 @@ def table(name: str) -> str:
         rows.append(row)
     head = [
         "arm",
-        "seeds",
+        "ends higher in",
         "groups with a signal",
-        "start",
-        "end",
-        "last evaluation, by seed",
-        "end beside `grpo_n4`",
-        "tokens, times fewer",
-        "trained tokens, times fewer",
-        "seconds side by side, times fewer",
+        "avg@1, start to end",
+        "end minus GRPO's",
+        "generated tokens",
+        "trained tokens",
+        "seconds",
     ]
     return markdown(head, rows) if rows else "No figures yet.\n"
+
+
+def main_table() -> str:
+    """Return the factors of every arm that ran in the larger stages, with what the protocol decides of it."""
+    rows = []
+    for name, arm in MAIN:
+        known = _curves(_rows(name))
+        base, runs = known["grpo_n4"], known[arm]
+        factors = [time_scale(base, runs, cost, level=LEVEL) for cost in (TOKENS, TRAINED, SECONDS)]
+        where = f"{'GPU' if STAGES[name].machine else 'CPU'}, {len(common_seeds(base, runs))} pairs"
+        rows.append([f"`{arm}`", where, *map(_written, factors), verdict(factors[0])])
+    names = ["times fewer than GRPO", "machine", "generated tokens", "trained tokens", "seconds", "decided"]
+    return markdown(names, rows)
 
 
 def together_table() -> str:
@@ -130,7 +149,7 @@ def together_table() -> str:
         difference(base, other, level=LEVEL).written("+.3f"),
         time_scale(base, other, TOKENS, level=LEVEL).written(".2f"),
     ]
-    return markdown(["pairs", "end beside `grpo_n4`", "tokens, times fewer"], [row])
+    return markdown(["pairs", "end minus GRPO's", "generated tokens, times fewer"], [row])
 
 
 def repeated_table() -> str:
@@ -148,7 +167,7 @@ def repeated_table() -> str:
         ]
         for arm, runs in _curves(_rows(GPU_ARMS.name)).items()
     ]
-    return markdown(["arm", "seeds", "end beside GRPO's other runs", "tokens, times fewer"], rows)
+    return markdown(["arm", "pairs", "end minus GRPO's", "generated tokens, times fewer"], rows)
 
 
 def _rows(name: str) -> dict[str, dict[int, dict[str, Any]]]:

@@ -15,7 +15,8 @@ from research.studies.field.setting import RESULTS
 from research.studies.runs import StudyRun
 from research.studies.smollm2.tune import TUNING, smollm2_run
 
-TASKS = ("chain_sum", "products")
+TASKS = {"chain_sum": "sums", "products": "products"}
+"""By name, as pictures say it."""
 METHODS = (
     *("grpo_n4", "grpo_n4_4_updates", "grpo_chosen_4_updates"),
     *("ada_similar_4_updates", "ada_similar_thinned_4_updates"),
@@ -45,6 +46,7 @@ CONTESTS = [
         partial(task_runs, task),
         num_seeds=3,
         picture=RESULTS / f"smollm2_{task}.png",
+        title=f"SmolLM2-135M-Instruct, {TASKS[task]}, prompts come back",
         discard_checkpoints=True,
     )
     for task in TASKS

@@ -8,6 +8,17 @@ from typing import Any
 from research.benchmarks.report import markdown
 from research.studies.variance.files import BASE, KINDS, MIX_NAMES, load
 
+_MAIN = (
+    "GRPO, n = 4",
+    "GRPO, n = 16",
+    "Seq-balance, 2+2 kept, official",
+    "screen 4, then 20, RLOO (SPEED)",
+    "VIP",
+    "1 response, baseline from history",
+    "best quarter by history, 1 response",
+)
+"""Rules of the first table."""
+
 
 def bounds() -> str:
     """Return the least costs of each mix, over that of GRPO with n = 8."""
@@ -65,7 +76,7 @@ def checkpoints() -> str:
 
 
 def on_model() -> str:
-    """Return the costs of the rules with each checkpoint's own moments, in tokens, beside those of unit scores."""
+    """Return the costs of the rules with each checkpoint's own moments, in tokens, and those of unit scores."""
     found = _measured()
     columns = [(checkpoint, kind) for checkpoint in found for kind in KINDS]
     rows = []
@@ -86,10 +97,21 @@ def _measured() -> dict[str, Any]:
 
 def _within(interval: Sequence[float]) -> str:
     value, low, high = interval
-    return f"{value:.2f} ({low:.2f} to {high:.2f})"
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def main_figures() -> str:
+    """Return what some rules cost in generated responses: exact where pass rates are wide, measured on checkpoints."""
+    exact, found = load("exact")["rules"], _measured()
+    rows = []
+    for rule in _MAIN:
+        cost = exact[rule]["wide"]["generated_cost"] / exact[BASE]["wide"]["generated_cost"]
+        rows.append([rule, f"{cost:.2f}", *(_within(row["rules"][rule]["generated"]) for row in found.values())])
+    return markdown(["generated, next to GRPO, n = 8", "exact, wide", *found], rows)
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "variance_main": main_figures,
     "variance_bounds": bounds,
     "variance_rules": rules,
     "variance_checkpoints": checkpoints,

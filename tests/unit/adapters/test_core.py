@@ -47,15 +47,15 @@ def fill(pools: Pools, reward=lambda pool, index: float(index % 2)) -> None:
         ({"group_size": "many"}, "whole number"),
         ({"group_size": object()}, "sampler.group_size is of type object"),
         ({"group_size": "${sampler.group_size}"}, "sampler.group_size: its value refers to itself"),
-        ({"sampler.n_max.x": 1}, "no sampler.n_max.x: n_max is 32, which has no keys"),
+        ({"sampler.n_max.x": 1}, "no sampler.n_max.x: n_max is 32 and has no keys"),
         ({"rollout.positive_threshold": "high"}, "positive_threshold must be a number; got 'high'"),
-        ({"sampler": UniformSampler()}, r"sampler=UniformSampler\(group_size=4\) is no sampler: give a class"),
+        ({"sampler": UniformSampler()}, r"sampler=UniformSampler\(group_size=4\) is not a sampler: give a class"),
         ({"sampler": BetaHistory}, "BetaHistory is no sampler: it is estimator=beta_history"),
-        ({"refill": None}, "refill=None is no refill: give a class"),
+        ({"refill": None}, "refill=None is not a refill: give a class"),
         ({"sampler/gradient_norm": "constant"}, "gradient_norm=constant has no effect: sampler=balance has no such"),
         (
             {"selection": "seen", "estimator": "gaussian_process", "estimator/embedding": "words"},
-            "every visit would be",
+            "every visit would count",
         ),
     ],
 )
@@ -65,7 +65,7 @@ def test_what_cannot_work_or_has_no_effect_is_refused(overrides, said):
 
 
 def test_a_setting_of_a_recipe_for_a_part_that_nothing_has_is_refused():
-    with pytest.raises(ConfigError, match="grpo sets estmator, which nothing has; did you mean estimator"):
+    with pytest.raises(ConfigError, match="grpo sets estmator, which does not exist; did you mean estimator"):
         Core(GRPO.with_(**{"estmator.memory": 0.5}), IDS)
 
 
@@ -159,7 +159,7 @@ def test_steps_come_one_after_another():
     with pytest.raises(ValueError, match="nothing of this method reads metrics"):
         core.tell(pools, metrics={"loss": 1.0})
     core.tell(pools)
-    with pytest.raises(ValueError, match="not the pools of the step"):
+    with pytest.raises(ValueError, match="do not belong to the step"):
         core.tell(pools)
     with pytest.raises(ValueError, match="the same in all steps"):
         core.choose(num_prompts=3)

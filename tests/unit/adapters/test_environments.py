@@ -102,8 +102,8 @@ def test_an_episode_is_of_its_prompts_task_and_worth_the_sum_of_its_turns(play):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Forgetful", "is another task whenever it begins: with seed"),
-        ("Untested", r"was tested with pytest>=0.1,<0.2, and \d"),
+        ("Forgetful", "is a different task each time it begins: with seed"),
+        ("Untested", r"was tested with pytest>=0.1,<0.2, but \d"),
         ("Missing", r"needs no-such-package: pip install -e '.\[no-such-package\]'$"),
     ],
 )
@@ -132,7 +132,7 @@ def test_an_environment_without_tasks_of_its_own_needs_prompts_from_elsewhere():
 def test_a_package_that_is_missing_or_was_not_tested_is_named(adapter, monkeypatch):
     environment = adapter("some", *["text"] * 2 * (adapter is OpenEnvEnvironment))
     monkeypatch.setattr("ada_lightning.adapters.tested.version", lambda package: "99.0.1")
-    with pytest.raises(ValueError, match=rf"tested with {adapter.package}>=.*, and 99.0.1 is installed"):
+    with pytest.raises(ValueError, match=rf"tested with {adapter.package}>=.*, but 99.0.1 is installed"):
         environment.check()
 
 
@@ -216,7 +216,7 @@ def test_an_environment_of_openenv_is_its_seeds(play, server):
         secrets.add(json.dumps(heard))
     assert len(secrets) > 1
     forgetful = worker.EnvironmentClass(path, fields | {"name": f"{server}/forgetful"}, max_reply_chars=100)
-    with pytest.raises(ValueError, match="forgetful answers otherwise to the same turns of the same seed 0"):
+    with pytest.raises(ValueError, match="forgetful gives different answers to the same turns with seed 0"):
         forgetful.check()
 
 
@@ -235,7 +235,10 @@ def test_a_server_that_answers_otherwise_later_or_is_gone_is_no_evidence(play, s
     monkeypatch.setattr(OpenEnvEnvironment, "check", lambda self: None)
     fields = {"action": "text", "observation": "text"}
     prompt = Prompt("p", ({"role": "user", "content": "Guess a number."},), {"seed": 3})
-    for name, message in ((f"{server}/forgetful", "answers otherwise"), ("http://127.0.0.1:1", "Failed to connect")):
+    for name, message in (
+        (f"{server}/forgetful", "gives different answers"),
+        ("http://127.0.0.1:1", "Failed to connect"),
+    ):
         _, _, reply = play(path, prompt, bisection("{}", 0, 99), name=name, **fields)
         assert (reply.grade.reward, reply.failure) == (None, "environment_ConnectionError")
         assert message in reply.detail

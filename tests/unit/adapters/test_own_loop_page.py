@@ -46,7 +46,7 @@ def test_the_loop_of_the_page_runs(capsys):
     assert all(rows for rows, _, _ in loop.updates)
     assert json.loads(json.dumps(names["checkpoint"]))["step"] == 4
     said = capsys.readouterr().out
-    assert "update: exact for f(p) = log p as far as 32 responses can see" in said
+    assert "f(p) = log p (p: pass rate), exactly as far as 32 responses can see" in said
     assert "importance_cap" not in said
 
 

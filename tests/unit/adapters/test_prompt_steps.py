@@ -13,7 +13,7 @@ from ada_lightning.config.problems import ConfigError
     [
         ("ada", r"chooses prompts \(PosteriorSampling\)"),
         ("ada_est_ema", "EstimatedSampler divides a step among its prompts"),
-        ("dapo", "lets further prompts join a step"),
+        ("dapo", "adds prompts to a step"),
         ("gdpo", "looks at components of every response"),
         ("ada_seq_balance_official", "divides by what the whole step keeps"),
     ],
@@ -27,7 +27,7 @@ def test_methods_that_remember_or_divide_a_step_are_refused(method, said):
     ("overrides", "part"), [({"selection": "seen"}, "SeenSel"), ({"sampler": "first_visit", "group_size": 2}, "FirstV")]
 )
 def test_what_goes_by_earlier_visits_is_refused(overrides, part):
-    with pytest.raises(ConfigError, match=f"grpo: {part}.* goes by whether a prompt came before"):
+    with pytest.raises(ConfigError, match=f"grpo: {part}.* needs to know whether a prompt came before"):
         PromptSteps("grpo", **overrides)
 
 

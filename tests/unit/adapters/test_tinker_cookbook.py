@@ -254,8 +254,8 @@ def test_the_loops_settings_are_exact_as_they_are():
     ("changes", "said"),
     [
         ({"async_config": train.AsyncConfig(max_steps_off_policy=1, groups_per_batch=4)}, "several steps at once"),
-        ({"num_epochs": 2}, "num_epochs = 2 counts passes"),
-        ({"termination": train.TerminationRewardPolicy(zero_reward_on_limit=True)}, "lowers rewards after"),
+        ({"num_epochs": 2}, "num_epochs = 2 is for the method"),
+        ({"termination": train.TerminationRewardPolicy(zero_reward_on_limit=True)}, "would lower rewards that"),
     ],
 )
 def test_settings_with_which_rewards_would_mean_something_else_are_refused(changes, said):

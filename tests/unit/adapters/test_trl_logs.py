@@ -63,7 +63,7 @@ def test_rewards_of_one_function_and_what_none_and_nan_leave_out(tmp_path):
         return [None] * len(level)
 
     _, log = logged(tmp_path, [some, levels])
-    assert log.remarks[0] == "the reward is the sum of some; other columns of numbers, taken for no rewards: hardness"
+    assert log.remarks[0] == "the reward is the sum of some; other columns of numbers, which are not used: hardness"
     assert {row.reward for row in log.rows} == {None, 0.5, 1.0}
     causes = audit(log, num_resamples=50).figures
     ungraded = sum(row.reward is None for row in log.rows) / len(log.rows)
@@ -80,7 +80,7 @@ def test_two_functions_of_one_name_leave_a_hole_that_is_named(tmp_path):
     _, log = logged(tmp_path, functions, reward_weights=[0.5, 1.0])
     assert {name for row in log.rows for name in row.components} == {"graded"}
     (hole,) = (hole for hole in log.holes if hole.what == "a part of the rewards")
-    assert "two reward functions with one name" in hole.consequence
+    assert "Two reward functions with one name" in hole.consequence
     _, whole = logged(tmp_path / "one", functions[1:])
     assert not any(hole.what == "a part of the rewards" for hole in whole.holes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,18 @@ def test_what_cannot_be_is_refused_with_a_way_out(arguments, message, capsys, tm
         main(arguments)
     assert message in capsys.readouterr().err + str(stopped.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_page_of_the_docs_shows_what_its_command_prints(monkeypatch, tmp_path, capsys):
+    """Mend the page after a change of the words: its block is what stands here, abridged."""
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    command, shown = re.search(r"```bash\nada audit (\S+) .*?```text\n(.*?)```", page, re.DOTALL).groups()
+    monkeypatch.chdir(ROOT)
+    main([command, "--output", str(tmp_path / "audit.html")])
+    printed = capsys.readouterr().out
+    places = [printed.index(part) for part in shown.split("...\n")]
+    assert len(places) == 2
+    assert places == sorted(places)
 
 
 def test_it_is_a_command(tmp_path):

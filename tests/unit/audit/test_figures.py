@@ -106,13 +106,13 @@ def test_one_response_a_prompt_does_not_tell_what_gave_no_gradient():
     rows = [row(f"a{number}", 0, float(number % 3 == 0)) for number in range(60)]
     found = audit(log_of(*rows))
     assert math.isnan(found.figures["no_gradient"].value)
-    assert "cannot tell" in headline(found)
+    assert "cannot show" in headline(found)
     assert [name for name, _, _ in facts(found)] == ["pass rate"]
     assert found.figures["pass_rate"].value == pytest.approx(1 / 3)
     assert any(hole.what == "several responses a prompt" for hole in found.holes)
     (sentence,) = advice(found)
     assert "Record several responses" in sentence
-    assert "cannot tell" in as_html([("log", found)])
+    assert "cannot show" in as_html([("log", found)])
     (numbers,) = as_json([("log", found)])
     for name in ("no_gradient", "signal", "lost:ALL_RIGHT", "lost:ALL_WRONG"):
         assert numbers["figures"][name]["value"] is None

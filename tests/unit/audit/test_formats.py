@@ -140,7 +140,7 @@ def test_a_column_that_says_something_of_prompts_is_no_reward_of_trls(log, tmp_p
     ((_, read),) = read_logs([tmp_path], Options())
     assert [row.reward for row in read.rows] == [row.reward for row in rows]
     assert read.remarks == [
-        "the reward is the sum of accuracy; other columns of numbers, taken for no rewards: difficulty"
+        "the reward is the sum of accuracy; other columns of numbers, which are not used: difficulty"
     ]
     ((_, both),) = read_logs([tmp_path], Options(rewards={"accuracy": 1.0, "difficulty": 1.0}))
     assert [row.reward for row in both.rows] != [row.reward for row in rows]
@@ -180,7 +180,7 @@ def test_a_number_that_differs_where_no_advantage_does_is_no_reward_of_trls(log,
     ((_, read),) = read_logs([tmp_path], Options())
     assert {row.reward for row in read.rows} == {0.0}
     table_of(tmp_path, other=1.0)
-    with pytest.raises(RefusedFileError, match=r"columns length does not go with.*numbers: accuracy, length, other"):
+    with pytest.raises(RefusedFileError, match=r"columns length does not fit.*numbers: accuracy, length, other"):
         read_logs([tmp_path], Options())
 
 
@@ -195,7 +195,7 @@ def test_sums_that_differ_by_rounding_alone_contradict_no_advantage(log, tmp_pat
 def test_one_column_that_never_differs_is_no_reward_where_advantages_do(log, tmp_path):
     WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
     table_of(tmp_path, accuracy=1.0)
-    with pytest.raises(RefusedFileError, match="columns accuracy does not go with the logged advantages"):
+    with pytest.raises(RefusedFileError, match="columns accuracy does not fit the logged advantages"):
         read_logs([tmp_path], Options())
 
 
@@ -221,7 +221,7 @@ def test_a_reward_that_is_named_and_not_there_or_not_asked_for_is_refused(log, t
 def test_parts_of_a_reward_of_slimes_are_added_up_by_name(log, tmp_path):
     WRITERS["slime"](log.rows, tmp_path)
     with pytest.raises(
-        RefusedFileError, match="--reward accuracy is in no sample; parts of rewards: none: each reward"
+        RefusedFileError, match="--reward accuracy is not in any sample; parts of rewards: none: each reward"
     ):
         read_logs([tmp_path], Options(rewards={"accuracy": 1.0}))
     for path in tmp_path.rglob("*.pt"):
@@ -229,7 +229,9 @@ def test_parts_of_a_reward_of_slimes_are_added_up_by_name(log, tmp_path):
         for sample in content["samples"]:
             sample["reward"] = {"accuracy": sample["reward"], "format": 1.0}
         torch.save(content, path)
-    with pytest.raises(RefusedFileError, match="--reward form is in no sample; parts of rewards: accuracy, format"):
+    with pytest.raises(
+        RefusedFileError, match="--reward form is not in any sample; parts of rewards: accuracy, format"
+    ):
         read_logs([tmp_path], Options(rewards={"form": 1.0}))
     with pytest.raises(RefusedFileError, match=r"the reward has parts \(accuracy, format\)"):
         read_logs([tmp_path], Options())
@@ -239,7 +241,7 @@ def test_parts_of_a_reward_of_slimes_are_added_up_by_name(log, tmp_path):
 
 def test_trl_refuses_rewards_that_its_advantages_contradict(log, tmp_path):
     WRITERS["trl"]([replace(row, advantage=-row.advantage) for row in log.rows], tmp_path)
-    with pytest.raises(RefusedFileError, match=r"columns accuracy does not go with the logged advantages.*--reward"):
+    with pytest.raises(RefusedFileError, match=r"columns accuracy does not fit the logged advantages.*--reward"):
         read_logs([tmp_path], Options())
     ((_, read),) = read_logs([tmp_path], Options(rewards={"accuracy": -1.0}))
     assert {row.reward for row in read.rows} == {0.0, -1.0}

@@ -67,16 +67,16 @@ def test_an_archive_that_is_packed_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("[" * 100_000 + "\n", "line 1 is no JSON (RecursionError)"),
-        ("[1]\n", "line 1 is no JSON object"),
-        ("{nonsense}\n", "line 1 is no JSON (JSONDecodeError)"),
+        ("[" * 100_000 + "\n", "line 1 is not JSON (RecursionError)"),
+        ("[1]\n", "line 1 is not a JSON object"),
+        ("{nonsense}\n", "line 1 is not JSON (JSONDecodeError)"),
         (VERL | {"score": float("inf")}, "score is no finite number"),
         (VERL | {"score": 10**400}, "score is no finite number"),
         (VERL | {"score": "1"}, "score is no finite number"),
         (VERL | {"step": 1.5}, "step is no whole number"),
         (VERL | {"step": None}, "has no step"),
         (VERL | {"uid": "u"}, "uid is not <group>_<response>_<output>"),
-        ({"schema_version": 2, "group_idx": 0, "traj_idx": 0, "total_reward": 0}, "is of another schema than 1"),
+        ({"schema_version": 2, "group_idx": 0, "traj_idx": 0, "total_reward": 0}, "has a schema other than 1"),
         ({"x": "\x1b[31m"}, "is in no format that a reader knows"),
     ],
     ids=lambda value: str(value)[:40],
@@ -107,12 +107,12 @@ def test_a_table_that_unpacks_to_more_than_it_says_is_refused(tmp_path):
     assert path.stat().st_size < 200_000
     assert "unpacks to more than" in refused(path, Options(limits=Limits(max_bytes=50_000_000)))
     path.write_bytes(b"PAR1" + b"\0" * 100)
-    assert "is no Parquet file" in refused(path)
+    assert "cannot be read as a Parquet file" in refused(path)
 
 
 def test_pipes_and_missing_files_are_refused(tmp_path):
     os.mkfifo(tmp_path / "1.jsonl")
-    assert "is no plain file" in refused(tmp_path / "1.jsonl")
+    assert "is not a plain file" in refused(tmp_path / "1.jsonl")
     assert "does not exist" in refused(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     assert "has no files that a reader knows" in refused(tmp_path / "empty")

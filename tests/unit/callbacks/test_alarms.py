@@ -97,7 +97,7 @@ def test_the_run_folder_says_how_each_alarm_stands(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metric": "x"}, "low or high must be given"),
+        ({"metric": "x"}, "give low or high"),
         ({"metric": "", "low": 1.0}, "metric is empty"),
         ({"metric": "x", "low": 2.0, "high": 1.0}, "low must be below high; got 2.0 and 1.0"),
         ({"metric": "x", "low": 2.0, "num_steps": 0}, "num_steps must be at least 1; got 0"),

@@ -151,7 +151,7 @@ def test_what_a_curriculum_will_have_learned_is_not_forecast_and_said_so(capsys)
         def observe(self, pools):
             raise AssertionError("a preview is no step")
 
-    speed, line = {"per_step": 0.125, "per_token": 0.0, "num_slots": 64}, "prompts will be chosen by what the run"
+    speed, line = {"per_step": 0.125, "per_token": 0.0, "num_slots": 64}, "the run will choose prompts by what it"
     assert line in printed(capsys, speed, 4, Learning())
     assert line not in printed(capsys, speed, 4)
 

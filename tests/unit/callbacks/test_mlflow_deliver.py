@@ -359,8 +359,8 @@ def test_only_files_of_the_run_folder_are_sent(tmp_path, uri, caplog):
     assert main([str(path), "--tracking-uri", uri]) == 0  # the store that moved is named on the command line
     assert history(uri, run_id(path), "a") == [(0, 1.0)]
     assert [file.path for file in MlflowClient(uri).list_artifacts(run_id(path))] == ["fine.png", "inside.png"]
-    assert "link.png lies outside the run folder" in caplog.text
-    assert "a.parquet lies outside the run folder" in caplog.text
+    assert "link.png is outside the run folder" in caplog.text
+    assert "a.parquet is outside the run folder" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_a_server_that_the_folder_names_is_confirmed(
     assert deliver_main([str(path)]) == code
     assert [uri in question for question in asked] == [True] * is_terminal
     assert (path / "mlflow_run_id").exists() == (code == 0)
-    assert (f"say so: --tracking-uri {uri}" in capsys.readouterr().out) == (code == 1 and not is_terminal)
+    assert (f"confirm that, add --tracking-uri {uri}" in capsys.readouterr().out) == (code == 1 and not is_terminal)
 
 
 def test_no_table_holds_up_the_files_behind_it(tmp_path, uri):

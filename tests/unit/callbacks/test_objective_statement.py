@@ -41,7 +41,7 @@ def test_statement_of_the_run_is_printed_at_its_setup_and_kept_from_the_first_up
     callback.on_train_batch_start(None, policy, None, 0)
     assert (tmp_path / "run" / "objective.txt").read_text() == printed
     lines = printed.splitlines()
-    assert lines[0].endswith("log p as far as 16 responses can see: f'(p) = (1 - (1-p)^15) / p")
+    assert lines[0].endswith("log p (p: pass rate), as far as 16 responses can see: f'(p) = (1 - (1-p)^15) / p")
     for words in (
         "curriculum: prompts with a believed pass rate in [0.1, 0.9], and prompts never seen, come first",
         "data.num_minibatches = 3",

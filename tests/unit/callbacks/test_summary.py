@@ -33,10 +33,11 @@ def test_final_figures_of_a_run(fit, tmp_path):
 def test_closing_lines_tell_what_came_out_and_where(fit, tmp_path, capsys, mlflow_uri):
     logger = MLflowTracking(run_dir=tmp_path, run_name="r", experiment_name="summaries", tracking_uri=mlflow_uri)
     fit([Summary(run_dir=tmp_path)], loggers=[logger])
-    lines = capsys.readouterr().out.splitlines()[-3:]
+    lines = capsys.readouterr().out.splitlines()[-4:]
     assert [re.sub(r"steps, \w+", "steps, 0s", line) for line in lines] == [
         "held-out avg@4: 0.050 -> 0.560 (3 steps, 0s)",
         f"run folder: {tmp_path}",
+        f"one page of it: python report.py {tmp_path}",
         f"curves: mlflow ui --backend-store-uri {mlflow_uri}",
     ]
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
 from ada_lightning.cli import ada
+from ada_lightning.config.generated import CONFIG_DIR
+from ada_lightning.config.overrides import override_errors
 from ada_lightning.programs import export, report
-from ada_lightning.run.terminal import start_of
+from ada_lightning.run.terminal import UNREAD, start_of
 
 
 @pytest.fixture
@@ -68,6 +73,57 @@ def test_the_help_of_a_program_has_commands_as_this_one_was_started(monkeypatch,
     assert shown.startswith(f"usage: {own} ")
     assert shown.count(f"\n  {own} ") == 4
     assert other not in shown
+
+
+def test_the_first_commands_compose():
+    composed = [words for _, program, *words in map(str.split, ada.FIRST) if program == "train"]
+    assert len(composed) == 2
+    for words in composed:
+        assert override_errors(words, CONFIG_DIR, "train") == []
+    assert all(command in ada.usage() for command in ada.FIRST)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ada_lightning.cli.ada"],
+        ["ada_lightning.programs.describe"],
+        ["ada_lightning.programs.report", "--help"],
+        ["ada_lightning.programs.export", "--help"],
+        ["ada_lightning.audit", "--help"],
+        ["ada_lightning.run.doctor", "--help"],
+        ["ada_lightning.cli.prepare", "--help"],
+        ["ada_lightning.cli.train", "--cfg", "job"],
+    ],
+    ids=" ".join,
+)
+def test_output_that_nobody_reads_is_no_traceback(words):
+    reader, writer = os.pipe()
+    os.close(reader)  # as head closes it; here before the first line, so that even short output is unread
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", *words], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writer)
+    assert ended.stderr == ""
+    assert ended.returncode in (UNREAD, -signal.SIGPIPE, 0)  # 0: argparse itself takes no notice
+
+
+def test_a_job_whose_output_nobody_reads_says_so_and_another_broken_pipe_is_an_error():
+    code = (
+        "import sys; from ada_lightning.run.terminal import until_nobody_reads\n"
+        "with until_nobody_reads('stopped: unread'):\n    {body}"
+    )
+    run = partial(subprocess.run, stderr=subprocess.PIPE, text=True, check=False)
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = run([sys.executable, "-c", code.format(body="print('x' * 100_000)")], stdout=writer)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (UNREAD, "stopped: unread\n")
+    other = run([sys.executable, "-c", code.format(body="raise BrokenPipeError('of a worker')")])
+    assert other.returncode == 1
+    assert "of a worker" in other.stderr
 
 
 def test_a_program_that_does_not_compose_does_not_wait_for_hydra():

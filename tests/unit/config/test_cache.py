@@ -159,7 +159,7 @@ def test_a_name_that_ships_is_refused_where_the_cache_has_it_and_nothing_is_impo
     text = text if group == "sampler" else text.replace('name="of_a_script"', f'name="{option}"')
     (tmp_path / "mine.py").write_text(text)
     said, _ = run(load + f"from pathlib import Path\nadd_own(Path({str(tmp_path)!r}))")
-    assert said.endswith(f"ValueError: {name} is a name that ships; give yours another one")
+    assert said.endswith(f"ValueError: {name} already exists in this package; choose another name")
 
 
 @pytest.fixture
@@ -192,7 +192,9 @@ def own(tmp_path, monkeypatch):
 def test_a_wrong_module_of_ones_own_is_answered_by_its_name_and_line(own, text, said):
     head = OWN.split("@option")[0].lstrip()
     (own / "my_wrong_method.py").write_text(head + text)
-    with pytest.raises((ImportError, ValueError), match=r"my_wrong_method\.py|a name that ships") as caught:
+    with pytest.raises(
+        (ImportError, ValueError), match=r"my_wrong_method\.py|already exists in this package"
+    ) as caught:
         add_own(own)
     assert said in str(caught.value)
 

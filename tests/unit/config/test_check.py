@@ -109,8 +109,9 @@ class TestCheckConfig:
             ("+sampler.zz=3", "unknown key sampler.zz; BalanceSampler takes: budget_per_step, give_up, group_size, "
              "k_neg, k_pos, n_max, samples_per_round"),
             ("+rollout.sampling.temprature=1", "unknown key rollout.sampling.temprature; did you mean temperature?"),
-            ("callbacks.table=7", "callbacks.table=7 is no part with settings; to leave it out write ~callbacks.table"),
-            ("callbacks.table=null", "callbacks.table=null is no part with settings; to leave it out write "
+            ("callbacks.table=7", "callbacks.table=7 is not a part with settings; to leave it out write "
+             "~callbacks.table"),
+            ("callbacks.table=null", "callbacks.table=null is not a part with settings; to leave it out write "
              "~callbacks.table"),
             ("+callbacks.tabel.every_n_steps=1", "unknown key callbacks.tabel; did you mean table? (it has no "
              "_target_)"),
@@ -124,7 +125,7 @@ class TestCheckConfig:
     def test_missing_value_says_how_to_give_it(self, conf):
         cfg = composed(conf)
         OmegaConf.update(cfg, "data.source.path", "???")
-        with pytest.raises(ConfigError, match=r"data.source.path has no value .* data.source.path=<value>"):
+        with pytest.raises(ConfigError, match=r"data.source.path needs a value.* data.source.path=<value>"):
             check_config(cfg)
 
     def test_target_that_cannot_be_loaded_is_one_problem(self, conf):
@@ -215,12 +216,12 @@ class TestOverrideErrors:
             (["+experiment=typo"], "unknown key seeed; did you mean seed?"),
             (
                 ["seed=0,1"],
-                "seed=0,1: several values are a sweep, one run for each; add -m, or for one list write seed=[0,1]",
+                "seed=0,1: several values start a sweep of runs: add -m. If you mean one list: seed=[0,1]",
             ),
             (["sampler=null"], "sampler=null: null is no option; options: balance, "),
             (
                 ["data.source=[a]"],
-                "data.source=[a]: data.source is no list but keys with values (path, num_heldout); to add one: "
+                "data.source=[a]: data.source is not a list but keys with values (path, num_heldout); to add one: "
                 "+data.source.<name>={}",
             ),
             (["sampler={k_poss: 3}"], "unknown key sampler.k_poss; did you mean k_pos?"),

@@ -124,7 +124,7 @@ def test_the_papers_own_sets_and_bare_problems_give_the_papers_prompt(tmp_path):
 def test_a_word_where_a_part_stands_is_refused_with_the_group_that_chooses_it(override, way_out):
     (error,) = override_errors([override], CONF, "train")
     key = override.partition("=")[0]
-    assert error.startswith(f"{override}: {key} is a part with settings, and no word; ")
+    assert error.startswith(f"{override}: {key} is a part with settings, not a single value; ")
     assert way_out in error
 
 

@@ -13,11 +13,11 @@ GAME = "environment=custom environment.path=tests.unit.rollout.episodes.environm
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (f"{GAME} data/format=plain", "environment takes turns with the model, and data/format=plain does not tell"),
+        (f"{GAME} data/format=plain", "environment takes turns with the model, but data/format=plain does not mark"),
         (f"{GAME} rollout.max_model_tokens=288",
-         "further turns would find none; use rollout.max_model_tokens=768, or lower data.max_prompt_tokens"),
-        ("data=guess", "data=guess asks for turns with an environment, and environment=none answers none"),
-        ("data=calculator", "use environment=calculator, or +experiment=environments/calculator"),
+         "no room for further turns. Use rollout.max_model_tokens=768, or lower data.max_prompt_tokens"),
+        ("data=guess", "data=guess needs an environment that answers the model, but environment=none"),
+        ("data=calculator", "Use environment=calculator or +experiment=environments/calculator"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_with_an_environment_is_refused(command, message):
@@ -40,7 +40,7 @@ def test_what_goes_with_one_is_taken(overrides):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["environment=custom"], "environment.path has no value and needs one"),
+        (["environment=custom"], "environment.path needs a value"),
         (["environment=custom", "environment.path=nowhere.Game"], "environment: cannot import 'nowhere'"),
         (
             ["environment=calculator", "environment.max_turns=0"],

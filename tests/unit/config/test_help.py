@@ -66,7 +66,7 @@ def test_the_default_choice_has_a_star(program, choices):
 
 @pytest.mark.parametrize("program", ["prepare", "evaluate"])
 def test_what_a_program_refuses_is_no_choice(program):
-    groups = re.findall(r"^  ([a-z_/]+)  ?", help_of(program).partition("Keys people change")[0], re.MULTILINE)
+    groups = re.findall(r"^  ([a-z_/]+)  ?", help_of(program).partition("Settings that people change")[0], re.MULTILINE)
     assert {"model", "data/source/tasks"} <= set(groups)
     assert overrides_without_effect([f"{group}=any" for group in groups], UNUSED, program) == []
     assert "rollout/schedule" not in help_of(program)
@@ -167,9 +167,9 @@ def test_a_sweep_over_lists_is_understood():
     [
         (["+experiment=capo", "+token_masks=none"], "leave out the plus: token_masks=none"),
         (["~token_masks"], "token_masks cannot be left out; choose with token_masks=<option>, of capo, jackpot, none"),
-        (["token_masks=[]"], "an empty list names no option; options: capo, jackpot, none"),
-        (["sampler=[]"], "an empty list names no option"),
-        (["+experiment=capo", "token_masks={}"], "an empty mapping is laid over token_masks and changes nothing of it"),
+        (["token_masks=[]"], "an empty list chooses no option; options: capo, jackpot, none"),
+        (["sampler=[]"], "an empty list chooses no option"),
+        (["+experiment=capo", "token_masks={}"], "an empty mapping changes nothing in token_masks"),
     ],
 )
 def test_what_would_change_nothing_or_cannot_be_composed_is_refused(arguments, answer):

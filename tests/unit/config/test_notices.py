@@ -16,7 +16,7 @@ from tests.unit.rewards.calls_math_verify import grade
         (["data.prompts_per_step=512"], ["estimator.num_visits = 512", "estimator.drift_visits = 256"]),
         (
             ["data.prompts_per_step=256"],
-            ["estimator.drift_visits = 256 counts prompts sampled"],
+            ["estimator.drift_visits = 256 counts sampled prompts"],
         ),
         (["data.prompts_per_step=512", "estimator.num_visits=2048", "estimator.drift_visits=2048"], []),
         (["data.prompts_per_step=128"], []),

@@ -107,7 +107,7 @@ def test_the_preset_of_the_page_is_one_on_a_cpu():
 
 
 def test_what_the_page_names_is_where_it_says():
-    found = dict(re.findall(r"`(\w+)` of\s+`(ada_lightning\.[\w.]+)`", PAGE))
+    found = dict(re.findall(r"`(\w+)`(?: of| in| is in)\s+`(ada_lightning\.[\w.]+)`", PAGE))
     assert found.keys() >= {
         "Method", "BetaHistory", "BalanceSampler", "BalancedSelection", "FunctionReward", "read_model",
     }  # fmt: skip

@@ -53,7 +53,7 @@ class Connecting(Callback):
             "selection.selection._target_=ada_lightning.methods.selection.BanditSelection",
             "selection: selection.selection: BanditSelection compares the pools of a step",
         ),
-        ("trainer.accelerator=gpuu", "trainer.accelerator = gpuu is no kind of device; use one of auto, cpu, cuda"),
+        ("trainer.accelerator=gpuu", "trainer.accelerator = gpuu is not a kind of device; use one of auto, cpu, cuda"),
         ("++trainer.log_every_n_steps=5", "trainer.log_every_n_steps has no effect: every update is logged"),
         ("loss=clipped loss.dual_clip=0.5", "loss: loss.dual_clip must be above 1 (.inf sets no bound); got 0.5"),
         ("loss=divergence_tv +loss.importance_cap=2.0", "unknown key loss.importance_cap"),
@@ -74,8 +74,8 @@ def test_a_value_that_cannot_work_is_refused_once(command, message):
 def test_a_sampler_without_a_rule_of_counts_has_no_cost_to_compute():
     overrides = ["curriculum=posterior", "sampler=spread", "advantage=weighted_leave_one_out"]
     (problem,) = problems(*overrides)
-    assert ": SignalPerResponse counts responses until a prompt's counts end" in problem
-    assert problem.endswith("use curriculum=learnability")
+    assert ": SignalPerResponse needs a sampler that stops by the counts" in problem
+    assert problem.endswith("Use curriculum=learnability")
     check_config(composed(*overrides[1:], "curriculum=learnability"))
 
 

@@ -63,7 +63,7 @@ REFUSED = [
      "and advantage.pass_rate = PathCountingRate is for rewards of 0 and 1"),
     (f"{ALL} reward.reward.binary=false {WHITENED}", "advantage.advantage = ExactAdvantage is for rewards of 0 and 1"),
     *((f"sampler=uniform selection=positives advantage={name}",
-       "selection: PositivesSelection keeps no negative, and advantage ... use advantage=accepted, or selection=all")
+       "selection: PositivesSelection keeps no negatives, but advantage ... use advantage=accepted, or selection=all")
       for name in ("grpo", "rloo", "max_rl", "exact", "reinforce_plus_plus", "batch_whitened")),
     (f"+experiment=grpo {RESOLVED}PositivesSelection", "PositivesSelection keeps no negative"),
     ("sampler=uniform selection=all advantage=batch_whitened reward=exact_match "
@@ -90,30 +90,30 @@ REFUSED = [
     ("+experiment=xrpo advantage=exact", "XrpoSampler ends a prompt's sampling by more than its counts"),
     ("sampler=optpo selection=all", "OptPoSampler ends a prompt's sampling by more than its counts"),
     ("objective=pass_at_k objective.k=64", f"objective: the stopping rule (at most 32 responses per prompt) {BIG_K}"),
-    ("sampler.group_size=1", "selection.group_size = 1 keeps one class only ... use sampler.group_size=2 or more"),
-    ("sampler.group_size=1 advantage=stratified", "selection.group_size = 1 keeps one class only"),
+    ("sampler.group_size=1", "selection.group_size = 1 keeps only one class ... use sampler.group_size=2 or more"),
+    ("sampler.group_size=1 advantage=stratified", "selection.group_size = 1 keeps only one class"),
     # history
     ("sampler.budget_per_step=127",
-     "127 is less than data.prompts_per_step * sampler.samples_per_round = 32 * 4: ... sampler.budget_per_step=128"),
+     "127 is less than data.prompts_per_step * sampler.samples_per_round = 32 * 4, ... sampler.budget_per_step=128"),
     *((f"sampler={name} selection=all estimator=gaussian_process",
-       f"sampler.min_seen = {seen} asks for responses seen ... GaussianProcessEstimator counts none ... estimator=win")
+       f"sampler.min_seen = {seen} needs ... GaussianProcessEstimator does not count them ... estimator=win")
       for name, seen in (("knapsack", 8), ("coba", 1))),
     ("sampler=knapsack selection=all estimator=window estimator.window=7",
-     "sampler.min_seen = 8 exceeds estimator.window = 7: ... use estimator.window=8 or more"),
+     "sampler.min_seen = 8 exceeds estimator.window = 7: ... Use estimator.window=8 or more"),
     ("curriculum=difficulty_band estimator=value_network",
-     "curriculum: DifficultyBand chooses by ... ValueNetworkEstimator keeps nothing by prompt; use estimator=beta"),
-    ("curriculum=posterior estimator=value_network", "curriculum: PosteriorSampling chooses by ... curriculum=uniform"),
+     "curriculum: DifficultyBand chooses ... ValueNetworkEstimator does not remember prompts. Use estimator=beta"),
+    ("curriculum=posterior estimator=value_network", "curriculum: PosteriorSampling chooses ... curriculum=uniform"),
     ("+experiment=grpo selection=seen estimator=value_network",
-     "selection: SeenSelection goes by whether a prompt was visited before, and ValueNetworkEstimator keeps nothing"),
+     "selection: SeenSelection needs to know whether a prompt was ... ValueNetworkEstimator does not remember"),
     ("+experiment=grpo sampler=first_visit sampler.group_size=2 estimator=gaussian_process",
-     "sampler: FirstVisitSampler goes by whether"),
-    (f"+experiment=grpo {RESOLVED}SeenSelection estimator=value_network", "selection.selection: SeenSelection goes by"),
+     "sampler: FirstVisitSampler needs to know whether"),
+    (f"+experiment=grpo {RESOLVED}SeenSelection estimator=value_network", "selection.selection: SeenSelection needs"),
     # refill
-    ("refill=dynamic sampler.budget_per_step=400", "use refill.max_ratio to limit a step"),
+    ("refill=dynamic sampler.budget_per_step=400", "and refill.max_ratio to limit a step"),
     ("+experiment=dapo refill.component=corect", "OverlongReward has the components correct, overlong"),
     ("+experiment=dapo reward=weighted refill.component=form", "WeightedReward has the components correct, format"),
-    ("+experiment=dapo rollout.truncated=zero", "use rollout.truncated=grade or mask"),
-    ("reward=overlong advantage=official rollout.truncated=exclude", "use rollout.truncated=grade or mask"),
+    ("+experiment=dapo rollout.truncated=zero", "Use rollout.truncated=grade or mask"),
+    ("reward=overlong advantage=official rollout.truncated=exclude", "Use rollout.truncated=grade or mask"),
     # what is asked of the policy
     *((f"+experiment={name} {GPU} trainer=fsdp trainer.devices=8 trainer.num_nodes=1 rollout=ray_gpu",
        f"advantage = {kind} needs weights that are whole in every process; use trainer=ddp")
@@ -123,14 +123,14 @@ REFUSED = [
      "EmbedTokensNorm takes gradients of the input embedding, which parameters=lora freezes"),
     # episodes
     ("+experiment=environments/calculator reward=overlong advantage=official",
-     "OverlongReward counts those of an episode's ... turns together ... use reward.reward.max_tokens="),
+     "OverlongReward counts the tokens of all ... turns of an episode ... Use reward.reward.max_tokens="),
     # samplers that cut long responses by chance
-    (f"{CUT} advantage=exact", "no sample of the pass rate, and advantage = ExactAdvantage ... =history_baseline"),
-    (f"{CUT} advantage=grpo", "and advantage = GroupNormalizedAdvantage takes it for one"),
+    (f"{CUT} advantage=exact", "no fair sample of the pass rate, but advantage = ExactAdvantage ... =history_baseline"),
+    (f"{CUT} advantage=grpo", "but advantage = GroupNormalizedAdvantage takes it for one"),
     (f"{CUT} selection=balanced sampler.group_size=4", "BalancedSelection counts them; use selection=all"),
-    (f"{CUT} refill=dynamic", "leaves groups with fewer responses, and DynamicSampling replaces some"),
+    (f"{CUT} refill=dynamic", "leaves groups with fewer responses, but DynamicSampling replaces some"),
     (f"{CUT} loss/reduction=prompt_mean", "PromptMeanReduction divides by what is left; use loss/reduction=constant"),
-    (f"{CUT} loss.kl_coef=0.1", "CutSampler: loss.kl_coef = 0.1 would act on what is left alone"),
+    (f"{CUT} loss.kl_coef=0.1", "CutSampler: loss.kl_coef = 0.1 would see only what is left"),
     (f"{CUT} curriculum=greso", "curriculum: GresoCurriculum judges prompts by whole groups"),
     (f"{CUT} curriculum=retired", "curriculum: RetiredCurriculum judges prompts by whole groups"),
     (f"{CUT} loss=flowrl loss/reduction=constant", "loss = FlowRlLoss is not linear in them"),
@@ -140,18 +140,18 @@ REFUSED = [
      "an episode has several turns; use environment=none"),
     # selections that rank, drop or thin out
     ("sampler=pruning selection=all advantage=official loss.kl_coef=0.01",
-     "sampler: PruningSampler leaves out ... loss.kl_coef = 0.01 would act on what is left alone ... sampler=uniform"),
-    ("+experiment=pruning advantage=grpo", "use advantage=official, with advantage.normalize_std=true"),
+     "sampler: PruningSampler leaves out ... loss.kl_coef = 0.01 would see only what is left ... sampler=uniform"),
+    ("+experiment=pruning advantage=grpo", "Use advantage=official, with advantage.normalize_std=true"),
     ("+experiment=cppo advantage=rloo", "LargestAdvantageSelection takes advantages over the whole pool"),
     ("+experiment=cppo_batch advantage=dr_grpo", "LargestAdvantageBatchSelection takes advantages"),
     ("+experiment=rollout_bandits advantage=grpo", "BanditSelection takes advantages over the whole pool"),
     ("selection=largest_advantage advantage=stratified", "may drop all positives ... = StratifiedAdvantage follows"),
-    ("+experiment=cppo_batch advantage=exact", "use advantage=official, or selection=balanced"),
+    ("+experiment=cppo_batch advantage=exact", "Use advantage=official or selection=balanced"),
     ("+experiment=rollout_bandits advantage=exact", "BanditSelection may drop all positives or all negatives"),
     (f"selection=largest_advantage {WHITENED}", "may drop all positives ... advantage.advantage = ExactAdvantage"),
-    ("+experiment=speed_rl sampler.group_size=8", "AllSelection keeps what there is, up to 24 responses"),
+    ("+experiment=speed_rl sampler.group_size=8", "AllSelection keeps all responses, up to 24 of a prompt"),
     ("+experiment=vip sampler.group_size=8", "sampler.group_size = 8 has no effect"),
-    ("+experiment=pilot_commit sampler.group_size=8", "ResolvedSelection keeps what there is, up to 64"),
+    ("+experiment=pilot_commit sampler.group_size=8", "ResolvedSelection keeps all responses, up to 64"),
     ("+experiment=pilot_commit advantage=exact", "ResolvedSelection drops prompts by their results"),
     # update
     ("token_masks=capo token_masks.capo.max_shift=-1", "token_masks.capo: token_masks.capo.max_shift must be"),
@@ -169,23 +169,23 @@ REFUSED = [
     ("loss=flowrl", "advantage: loss=flowrl ... ExactAdvantage is weighted by more ... use advantage=grpo"),
     ("loss=flowrl advantage=weighted_leave_one_out", "WeightedLeaveOneOutAdvantage is weighted by more"),
     ("loss=flowrl advantage=paper_v3", "PoolMeanAdvantage is weighted by more"),
-    ("+experiment=optpo reward=math", "MathReward spells an answer like the reference ... use reward=exact_match"),
+    ("+experiment=optpo reward=math", "MathReward spells a right answer like the reference. Use reward=exact_match"),
     ("+experiment=optpo reward=function reward.reward.path=tests.integration.graders.has_few_letters",
-     "FunctionReward tells none"),
-    ("policy.temperature=2", "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the latter"),
+     "FunctionReward returns no answers"),
+    ("policy.temperature=2", "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the second"),
     # engine
-    ("+rollout.engine.sleep_level=1", "sleep_level = 1: vLLM sleeps on a GPU only ... sleep_level=0"),
+    ("+rollout.engine.sleep_level=1", "sleep_level = 1: vLLM sleeps only on a GPU ... sleep_level=0"),
     (f"{GPU} rollout=vllm_gpu rollout/weight_transfer=ipc", "CudaIpc goes to another process ... weight_transfer=relo"),
-    ("+rollout/weight_transfer=adapter", "use parameters=lora, or rollout/weig"),
-    (f"{OTHER_PROCESS} rollout.engine.tensor_parallel_size=3", "with the engine, and rollout.engine.tens ... =nccl"),
+    ("+rollout/weight_transfer=adapter", "Use parameters=lora or rollout/weig"),
+    (f"{OTHER_PROCESS} rollout.engine.tensor_parallel_size=3", "with the engine, but rollout.engine.tens ... =nccl"),
     (f"{OTHER_PROCESS} +rollout.host.environment.CUDA_VISIBLE_DEVICES=1", "VISIBLE_DEVICES = 1 gives the"),
     (f"{OTHER_PROCESS} rollout/weight_transfer=nccl",
-     "would be on the trainer's; give it others with +rollout.host.environment.CUDA_VISIBLE_DEVICES=1"),
-    (f"{GPU} rollout=ray +rollout.engine.{NCCL}", "Nccl reaches no engine that replaces another ... =reload"),
+     "would be on the trainer's GPU; give it others with +rollout.host.environment.CUDA_VISIBLE_DEVICES=1"),
+    (f"{GPU} rollout=ray +rollout.engine.{NCCL}", "Nccl cannot reach an engine that replaces a broken one ... =reload"),
     (f"{GPU} rollout=ray +rollout.engine.tensor_parallel_size=3 rollout.host.num_gpus=1",
-     "num_gpus = 1 is less than rollout.engine.tensor_parallel_size = 3 ... use rollout.host.num_gpus=3"),
+     "num_gpus = 1 is less than rollout.engine.tensor_parallel_size = 3 ... Use rollout.host.num_gpus=3"),
     (f"{OTHER_PROCESS} rollout.host.num_engines=2", "num_engines = 2: ... share one GPU ... rollout=r"),
-    ("reproducible=true rollout=vllm_process", "does not go with rollout.host = ProcessPool ... use rollout=vllm_cpu"),
+    ("reproducible=true rollout=vllm_process", "does not go with rollout.host = ProcessPool ... with rollout=vllm_cpu"),
     ("reproducible=true rollout=ray", "reproducible=true does not go with rollout.host = RayPool"),
     ("model=tiny rollout.max_model_tokens=8193", "rollout.max_model_tokens = 8193 is more ... attend to, 8192 tokens"),
     ("rollout=vllm_gpu", "rollout.engine.enforce_eager = false, as in rollout=vllm_gpu: ... use rollout=vllm_cpu or"),
@@ -214,8 +214,8 @@ def test_what_does_not_go_together_is_said_once_with_a_way_out(command, message)
     [
         ("refill=dynamic sampler=pruning selection=all advantage=official", ["PruningSampler leaves prompts out"]),
         (f"{OTHER_PROCESS} rollout/weight_transfer=ipc trainer.devices=2",
-         ["CudaIpc shares one GPU with one training process, and trainer.devices = 2", "several processes train with"]),
-        ("rollout=vllm_gpu_process", ["CudaIpc goes from GPU to GPU, and trainer.accelerator = cpu"]),
+         ["CudaIpc shares one GPU with one training process, but trainer.devices = 2", "several processes train with"]),
+        ("rollout=vllm_gpu_process", ["CudaIpc goes from GPU to GPU, but trainer.accelerator = cpu"]),
     ],
 )  # fmt: skip
 def test_every_rule_is_asked(command, messages):
@@ -326,10 +326,10 @@ def test_absent_parts_are_left_alone():
 def test_a_value_taken_from_a_key_that_is_not_there_hides_no_other_problem(overrides, key, reference, part):
     found = problems(*overrides, "policy.temperature=2", "num_steps=???")
     assert [problem for problem in found if problem.startswith((key, "num_steps", "policy."))] == [
-        "num_steps has no value and needs one; give it on the command line: num_steps=<value>",
-        f"{key}: its value is that of a key which the chosen parts do not have (Interpolation key '{reference}' not "
+        "num_steps needs a value; give it on the command line: num_steps=<value>",
+        f"{key}: it takes its value from a key that the chosen parts do not have (Interpolation key '{reference}' not "
         f"found); give it one of its own, {key}=<value>, or choose another {part}",
-        "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the latter",
+        "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the second",
     ]
     assert not any("Missing mandatory" in problem for problem in found)
 

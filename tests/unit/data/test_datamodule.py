@@ -123,15 +123,15 @@ def test_a_resume_with_other_prompts_says_so_in_one_line():
     fewer, dated = make_data(), make_data()
     del fewer.train_prompts[2]
     with pytest.warns(
-        UserWarning, match="with other prompts than it began with: 6 training prompts, 7 then; rows were"
+        UserWarning, match="with different prompts than it began with: 6 training prompts, 7 then; rows were"
     ):
         fewer.load_state_dict(state)
     dated.train_prompts = [replace(prompt, prompt_ids=(*prompt.prompt_ids, 3)) for prompt in dated.train_prompts]
-    with pytest.warns(UserWarning, match="the same texts become other tokens, as with another template, or one that"):
+    with pytest.warns(UserWarning, match="the same texts become different tokens, because of another template or one"):
         dated.load_state_dict(state)
     other = make_data()
     other.heldout_prompts = [make_prompt(5)]
-    with pytest.warns(UserWarning, match="other held-out prompts, so that evaluations"):
+    with pytest.warns(UserWarning, match="different held-out prompts, so evaluations"):
         other.load_state_dict(state)
 
 

@@ -275,7 +275,7 @@ def test_empty_answers_on_top_of_a_file_do_not_choose_the_column(tmp_path):
         (
             [{"messages": SAY_TWO}, {"messages": SAY_TWO[:1]}],
             {"skip_invalid": False},
-            "line 2: there is no answer: the last turn",
+            "line 2: no answer: the last turn",
         ),
         ([], {}, "holds no prompts; it needs at least one row"),
         ([{"prompt": [{"role": "user", "content": [{"type": "image"}]}], "answer": "1"}], {}, "not text: image"),
@@ -317,7 +317,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path, ending):
     else:
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table)
-    with pytest.raises(ValueError, match="every column needs a name of its own; found prompt, answer, answer"):
+    with pytest.raises(ValueError, match="column names must be unique; found prompt, answer, answer"):
         source(str(path)).check()
 
 
@@ -370,7 +370,7 @@ def test_all_prompts_of_a_set_of_its_own_can_be_held_out(tmp_path):
         with pytest.warns(UserWarning, match="1 training prompts of .* occur in"):
             assert contents(some.train_prompts()) == [row["prompt"] for row in ROWS[:3]]
         assert len(some.heldout_prompts()) == 1
-    with pytest.raises(ValueError, match=r"no training prompt is left of the 4 .* after holding out all"):
+    with pytest.raises(ValueError, match=r"no training prompt of the 4 .* after holding out all"):
         source(train, num_heldout=None).check()
 
 
@@ -429,7 +429,7 @@ GOOD = {"prompt": "a", "answer": "b"}
         ([GOOD, {"prompt": " ", "answer": "b"}, {"prompt": "c", "answer": None}],
          r"(?s)^2 of 3 rows of .*a\.jsonl are unusable:\n  .*line 2: the prompt is empty\n  .*line 3: column 'ans"),
         (numbered(0, 3), "num_heldout = 5, but .* has 3 distinct prompts; use data.source.num_heldout=1"),
-        (numbered(0, 5), "no training prompt is left of the 5"),
+        (numbered(0, 5), "no training prompt of the 5"),
     ],
 )  # fmt: skip
 def test_json_lines_take_no_line_that_they_cannot_use(tmp_path, rows, message):

@@ -68,7 +68,7 @@ def test_shares_hold_after_prompts_are_dropped(make):
     data = RolloutDataModule(source=mixture, prompts_per_step=20, max_prompt_tokens=3, num_steps=1, seed=0)
     with (
         pytest.warns(UserWarning, match="12 of 14 prompts are longer"),
-        pytest.raises(ValueError, match="no usable training prompt is left of the sources b"),
+        pytest.raises(ValueError, match="no usable training prompt is left in the sources b"),
     ):
         data.encode_prompts(ChatTokenizer())  # a frame of 2 tokens leaves room for one character
     data.max_prompt_tokens = 5

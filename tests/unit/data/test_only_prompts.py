@@ -71,7 +71,7 @@ def test_files_that_cannot_be_used_are_named_with_the_other_problems(source, tmp
     ):
         with pytest.raises(ValueError, match=message):
             OnlyPrompts(tmp_path / name)
-    with pytest.raises(ValueError, match="holds no prompt; widen the band"):
+    with pytest.raises(ValueError, match="has no prompt; widen the band"):
         OnlyPrompts(write_ids(tmp_path / "empty.parquet", pa.array([], pa.string())))
     with pytest.raises(ValueError, match=r"max_prompt_tokens must be at least 1.*data\.only: there is no file"):
         RolloutDataModule(

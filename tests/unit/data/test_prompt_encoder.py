@@ -138,5 +138,5 @@ def test_what_would_be_ignored_is_refused(tmp_path):
         ChatFormat().prepare(tokenizer)
     with pytest.raises(ValueError, match=r"cannot read data\.format\.template_file = .*none"):
         ChatFormat(template_file=tmp_path / "none")
-    with pytest.raises(ValueError, match=r"arguments\.add_generation_prompt is not yours to set"):
+    with pytest.raises(ValueError, match=r"arguments\.add_generation_prompt cannot be set"):
         ChatFormat(arguments={"add_generation_prompt": False})

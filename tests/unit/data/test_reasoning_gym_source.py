@@ -97,8 +97,8 @@ def test_config_nodes_become_plain_values_and_nothing_may_be_held_out():
         ({"chain_sum": {"max_term": 2}}, "no key 'max_term'; did you mean 'max_terms'?.*min_digits"),
         ({"chain_sum": {"min_terms": 5, "max_terms": 2}}, "rejects .*max_terms must be >= min_terms"),
         ({"chain_sum": {"min_terms": "two"}}, "rejects"),
-        ({"chain_sum": {"seed": 3}}, "seed is not yours to set: it follows from data.source.seed"),
-        ({"chain_sum": {"size": 3}}, "size is not yours to set.*num_train"),
+        ({"chain_sum": {"seed": 3}}, "seed cannot be set: it follows from data.source.seed"),
+        ({"chain_sum": {"size": 3}}, "size cannot be set.*num_train"),
         ({"countdown": {}}, "'countdown' runs the model's text as Python"),
     ],
 )

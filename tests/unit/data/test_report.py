@@ -45,11 +45,11 @@ def test_the_printed_report_has_the_counts_and_an_example_of_each(data, tmp_path
     data.drop_prompts({first: "no"})
     assert data.report.text().splitlines() == [
         f"data: {tmp_path}/a.jsonl (layout prompt and answer: prompt from 'prompt', answer from 'answer')",
-        "  read 10  empty 1  kept 9",
+        "  10 rows read, 9 kept; dropped: empty 1",
         f"    empty 1, for example {tmp_path}/a.jsonl, line 10: the prompt is empty",
-        "prompts to train on: 6  dropped:  too long 1",
+        "prompts to train on: 6; dropped: too long 1",
         f"    too long 1, for example {too_long}: more than data.max_prompt_tokens = 4",
-        "prompts held out: 1  dropped:  unusable answer 1",
+        "prompts held out: 1; dropped: unusable answer 1",
         f"    unusable answer 1, for example {first}: no",
     ]
 

@@ -105,7 +105,7 @@ def test_messages_stored_as_json_text_are_messages(tmp_path):
     assert [prompt.messages for prompt in prompts] == [(ASK,), ({"role": "user", "content": "the role [of x]"},)]
     assert changed == {"messages stored as JSON text are read as messages": 1}
     with pytest.raises(
-        ValueError, match=r"line 1: column 'prompt' holds messages as Python prints them, which is no J"
+        ValueError, match=r"line 1: column 'prompt' holds messages as Python prints them, which is not J"
     ):
         source(jsonl(tmp_path / "a.jsonl", [{"prompt": str([ASK]), "answer": "2"}])).check()
 
@@ -121,7 +121,7 @@ def test_a_first_row_does_not_say_whether_messages_end_with_an_answer(tmp_path):
 def test_an_answer_inside_of_json_text_is_read_and_counted(tmp_path):
     [prompt], changed = read(tmp_path, [{"prompt": "a", "reward_model": '{"ground_truth": "007"}'}])
     assert prompt.reference["answer"] == "007"
-    assert changed == {"column 'reward_model' is JSON text, read as what it says": 1}
+    assert changed == {"column 'reward_model' holds JSON text, which is parsed": 1}
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_an_answer_inside_of_json_text_is_read_and_counted(tmp_path):
         ({"tools": ["search"]}, "column 'tools' is not shown to the model"),
         ({"prompt": "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n"}, "holds the markup of a chat template"),
         ({"prompt": "User: 1 + 1?\nAssistant: Let me see.\n<think>"}, "holds the markup of a chat template"),
-        ({"prompt": [{**ASK, "name": "Ann"}]}, "keys of messages beside role and content are left out: name"),
+        ({"prompt": [{**ASK, "name": "Ann"}]}, "keys of messages other than role and content are left out: name"),
         ({"prompt": [{**ASK, "content": [{"type": "text", "text": x} for x in "ab"]}]}, "content in parts is joined"),
-        ({"answer": ["2"]}, "answers in lists of one are taken out of them"),
+        ({"answer": ["2"]}, "answers in lists of one element are taken out of the list"),
         ({"data_source": None}, "column 'data_source' is empty: the task is 'dataset'"),
     ],
 )
@@ -190,8 +190,8 @@ def test_choices_are_put_behind_the_question_and_the_answer_is_a_letter(tmp_path
     assert report.changes == {}
     assert report.dropped == {"unusable answer": 2, "empty": 1}
     two, none = (kind.example for kind in report.kinds["unusable answer"].values())
-    assert "holds the text '1', which is one choice and the place of another, counted from 0" in two
-    assert "holds 'far', which is none of the choices" in none
+    assert "holds the text '1', which is both one choice and the index of another, counted from 0" in two
+    assert "holds 'far', which is not one of the choices" in none
     assert report.layout.startswith("layout question and answer: prompt from 'question' and 'choices', answer from")
 
 
@@ -309,7 +309,9 @@ def test_a_model_without_an_end_token_is_refused(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     config = {"model_type": "qwen2", "eos_token_id": None, "bos_token_id": None}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"names no token that ends a response.*eos_token_id in its generation_config"):
+    with pytest.raises(
+        ValueError, match=r"does not name the token that ends a response.*eos_token_id in its generation_config"
+    ):
         read_model(tmp_path)
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": 7}))
     assert read_model(tmp_path).eos_token_ids == [7]

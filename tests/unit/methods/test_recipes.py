@@ -96,7 +96,7 @@ def test_settings_are_the_signatures_and_references_stay_references():
 
 
 def test_a_default_that_no_file_can_hold_is_refused_where_the_class_is_defined():
-    with pytest.raises(ValueError, match="part is of type object, which no file can hold"):
+    with pytest.raises(ValueError, match="part is of type object, which a file cannot hold"):
 
         @option("sampler", "unheard_of")
         class Strange(Sampler):

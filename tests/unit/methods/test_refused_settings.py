@@ -83,7 +83,7 @@ REFUSED = [
     (COMMIT, {"min_rate": 0.8}, "must be 0 <= min_rate <= max_rate <= 1; got 0.8 and 0.75"),
     (COMMIT, {"min_rate": 0.51, "max_rate": 0.52}, r"no pilot of 16 has a pass rate in \[0.51, 0.52\]; widen the band"),
     (PRUNED, {"rate": 1.0}, r"sampler\.rate must be in \[0, 1\), the share that is pruned; got 1.0"),
-    (sampling.GiveUpByPosterior, {"price": -1}, "give_up.price must not be negative; got -1"),
+    (sampling.GiveUpByPosterior, {"price": -1}, "`give_up.price` must not be negative; got -1"),
     (
         sampling.GiveUpByPosterior,
         {"explore_ratio": 2, "memory": 1.0},

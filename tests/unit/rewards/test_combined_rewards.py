@@ -107,12 +107,12 @@ def test_a_component_that_does_not_apply_is_left_out_and_one_that_fails_fails_th
     [
         ({}, "rewards is empty"),
         ({"a@1": {"reward": ANYTHING, "weight": 1}}, r"rewards\.a@1: use letters"),
-        ({"a": {"reward": ANYTHING}}, "must hold reward and weight, and nothing else; found reward"),
+        ({"a": {"reward": ANYTHING}}, "must have reward and weight, and nothing else; found reward"),
         ({"a": {"reward": ANYTHING, "weight": 1, "wieght": 2}}, "found reward, weight, wieght"),
-        ({"a": ANYTHING}, "must hold reward and weight"),
+        ({"a": ANYTHING}, "must have reward and weight"),
         ({"a": {"reward": ANYTHING, "weight": float("nan")}}, "weight must be a finite number; got nan"),
         ({"a": {"reward": ANYTHING, "weight": "1"}}, "weight must be a finite number; got '1'"),
-        ({"a": {"reward": {"pattern": "a"}, "weight": 1}}, r"rewards\.a\.reward is no reward; it needs a _target_"),
+        ({"a": {"reward": {"pattern": "a"}, "weight": 1}}, r"rewards\.a\.reward is not a reward; it needs a _target_"),
     ],
 )
 def test_what_is_no_weighted_sum_is_refused(rewards, message):
@@ -148,7 +148,7 @@ def test_equal_texts_of_other_lengths_are_other_responses_to_the_cache():
 
 
 def test_what_cannot_work_with_a_penalty_is_refused():
-    with pytest.raises(ValueError, match=r"is no reward; .*max_tokens .* 0; .*buffer_ratio .* 2; .*factor .* -1"):
+    with pytest.raises(ValueError, match=r"is not a reward; .*max_tokens .* 0; .*buffer_ratio .* 2; .*factor .* -1"):
         OverlongReward(3, max_tokens=0, buffer_ratio=2, factor=-1)
     with pytest.raises(ValueError, match="needs the number of tokens"):
         overlong()(PROMPT, Completion("12"))
@@ -186,5 +186,5 @@ def test_a_verdict_that_says_that_grading_failed_is_none_of_a_reward():
     """Left in silence it would be taken for a reward that was given; a reward that cannot grade raises."""
     wrong = Verdict(1.0, failure="judge is down")
     assert to_grade(wrong) == Verdict(0.0, failure="invalid_reward")
-    with pytest.raises(ValueError, match="raises where it cannot grade"):
+    with pytest.raises(ValueError, match="must raise an error if it cannot grade"):
         weighted(judge=(lambda prompt, completion: wrong, 1.0))(PROMPT, Completion("12"))

@@ -76,6 +76,24 @@ def test_an_answer_that_the_verifier_cannot_parse_is_wrong_and_no_failure():
     assert ReasoningGymReward(WholeResponse(), binary=True)(prompt, Completion("seven")) == Verdict(0.0, "seven")
 
 
+def test_a_verifier_that_gives_any_text_full_marks_is_refused():
+    prompt = make_prompt("game_of_life_halting")
+    entry = prompt.reference["entry"]
+    wrong = {"True": "False", "False": "True"}[entry["answer"]]
+    assert reasoning_gym.create_dataset("game_of_life_halting").score_answer(wrong, entry) == 1.0
+    with pytest.raises(ValueError, match="'game_of_life_halting' gives 'I do not know' full marks.*reward=exact_match"):
+        ReasoningGymReward(WholeResponse(), binary=True).check_prompt(prompt)
+    exact = ExactMatchReward(WholeResponse())
+    exact.check_prompt(prompt)
+    assert [exact(prompt, Completion(text)).reward for text in (entry["answer"], wrong)] == [1.0, 0.0]
+
+
+def test_no_other_verifier_does():
+    tasks = sorted({*DATASETS} - {*TASKS_THAT_EVALUATE, "composite", "game_of_life_halting"})
+    for task in tasks:
+        ReasoningGymReward(WholeResponse(), binary=True).check_prompt(make_prompt(task))
+
+
 def test_a_verifier_that_cannot_score_its_own_answer_is_a_failure():
     prompt = make_prompt("complex_arithmetic")
     entry = {"question": "?", "answer": prompt.reference["answer"]}  # no metadata

@@ -153,7 +153,9 @@ def test_a_step_in_which_an_engine_dies_ends_the_same(opened, num_returned):
         return found
 
     pool.poll = killing_poll
-    with pytest.warns(RuntimeWarning, match=r"engine 0 broke \(killed; process \d+\) with \d+ requests in flight, whi"):
+    with pytest.warns(
+        RuntimeWarning, match=r"engine 0 broke \(killed; process \d+\) with \d+ unfinished requests, whi"
+    ):
         found = collect(pool)
     assert found == collect(CoinEngine())
     assert (pool.num_restarts, place.opened[0].is_closed, len(place.opened)) == (1, True, 3)
@@ -165,7 +167,7 @@ def test_responses_that_arrived_before_their_engine_died_come_once(opened):
     while not pool._finished:
         pool._listen(0.1)
     place.opened[0].die()
-    with pytest.warns(RuntimeWarning, match="with 0 requests in flight"):
+    with pytest.warns(RuntimeWarning, match="with 0 unfinished requests"):
         pool._listen(0.1)
     assert set(finish(pool)) == {"done"}
 
@@ -262,7 +264,7 @@ def test_requests_aborted_while_their_engine_dies_are_not_drawn_again(opened):
     pool, place = opened(Stuck, Stuck, affinity=0)
     submit(pool, *range(4))
     place.opened[0].die()
-    with pytest.warns(RuntimeWarning, match="with 1 requests in flight"):
+    with pytest.warns(RuntimeWarning, match="with 1 unfinished requests"):
         assert pool.abort(["r0", "r1", "r3"]) == 20  # r0 and r2 were on the dead one
     assert pool.num_in_flight() == 1
     pool._listen(0.1)
@@ -387,7 +389,7 @@ def test_where_one_version_cannot_be_given_up_none_is(opened):
     for version in (2, 3, 4):
         pool.publish(WEIGHTS, policy_version=version)
     pool.submit("r", [1], SETTINGS, seed=0, policy_version=3)
-    with pytest.raises(RuntimeError, match="policy version 3 is given up with 1 requests in flight"):
+    with pytest.raises(RuntimeError, match="policy version 3 is dropped while 1 of its requests are unfinished"):
         pool.keep([4])
     assert sorted(pool.versions) == [1, 2, 3, 4]
     pool.abort(["r"])
@@ -402,7 +404,7 @@ def test_a_version_that_is_not_there_is_refused_and_one_in_flight_is_not_given_u
         pool.submit("r", [1], SETTINGS, seed=0, policy_version=2)
     pool.publish(WEIGHTS, policy_version=2)
     pool.submit("r", [1], SETTINGS, seed=0, policy_version=1)
-    with pytest.raises(RuntimeError, match="policy version 1 is given up with 1 requests in flight"):
+    with pytest.raises(RuntimeError, match="policy version 1 is dropped while 1 of its requests are unfinished"):
         pool.keep([2])
     pool.abort(["r"])
     pool.keep([2])

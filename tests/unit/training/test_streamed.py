@@ -148,7 +148,7 @@ def test_what_was_computed_before_an_engine_broke_is_void(made):
 
 def test_what_the_step_does_not_have_is_not_trained_on(made):
     """Whoever gave it: a selection that looks at all pools, say."""
-    with pytest.warns(RuntimeWarning, match="otherwise with their step than alone"):
+    with pytest.warns(RuntimeWarning, match="differently in their step than alone"):
         *found, part = trained(made(), [LOST, *pools(3, 1, 5, 0)])
     assert not part.groups
     assert_same(found, trained(made()))

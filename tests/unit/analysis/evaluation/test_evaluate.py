@@ -345,7 +345,7 @@ def test_what_the_command_line_says_goes_before_the_run(run_of_its_own, tmp_path
 
 
 def test_what_stays_the_runs_is_checked_as_all_that_is_stored(run_of_its_own, tmp_path):
-    with pytest.raises(ValueError, match=r"would run what is neither .*\n.*rollout.environment.path = 'a.Game'"):
+    with pytest.raises(ValueError, match=r"code that is not in this program .*\n.*rollout.environment.path = 'a.Game'"):
         expand_arguments([f"checkpoint={run_of_its_own}", "rollout=transformers"], tmp_path / "options", CONFIG_DIR)
 
 
@@ -402,7 +402,7 @@ def test_a_model_of_the_hub_brings_no_settings(tmp_path):
             ["eval.num_samples=0", "grader_failure=ignore"],
             r"(?s)num_samples must be an integer of at least 1; got 0.*grader_failure must be as_zero or exclude; got",
         ),
-        (["eval=files"], "eval.sets.file.path has no value"),
+        (["eval=files"], "eval.sets.file.path needs a value"),
         (["eval.sets.heldout.weight=-1"], "eval.sets.heldout: weight must be above 0"),
         (["sampling.max_new_tokens=400"], "rollout.max_model_tokens = 320 leaves no room"),
         (["+eval.sets.more={path: x.jsonl}"], "eval.sets.more has no _target_"),

@@ -289,10 +289,10 @@ def test_what_is_pushed_is_the_folder_and_loads(run, tmp_path, capsys, hub):
 def test_who_cannot_push_learns_it_before_anything_is_written(run, tmp_path, capsys, hub, monkeypatch):
     output = tmp_path / "exported"
     asked = (run, "--output", output, "--push")
-    assert "is no name on the hub" in refused(capsys, *asked, "a/b/c")
-    assert "is no whole name on the hub" in refused(capsys, *asked, "policy")
+    assert "is not a name on the hub" in refused(capsys, *asked, "a/b/c")
+    assert "is not a complete name on the hub" in refused(capsys, *asked, "policy")
     monkeypatch.setenv("HF_TOKEN", "wrong")
-    assert "does not know who pushes" in refused(capsys, *asked, "mine/policy")
+    assert "does not know your account" in refused(capsys, *asked, "mine/policy")
     monkeypatch.delenv("HF_TOKEN")
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "no_token"))
     assert "log in with `hf auth login`" in refused(capsys, *asked, "mine/policy")

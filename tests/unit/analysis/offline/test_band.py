@@ -58,7 +58,7 @@ def test_bounds_are_included_and_combine_and_a_rate_is_over_what_could_be_graded
 
 @pytest.mark.parametrize(("name", "num_samples"), [("hard", 4), ("hard", 7), ("easy", 3)])
 def test_a_band_that_no_prompt_can_be_in_is_said_beforehand(name, num_samples):
-    with pytest.raises(ValueError, match=rf"keeps nothing with num_samples = {num_samples}: .*1 <= positives, pass"):
+    with pytest.raises(ValueError, match=rf"keeps no prompt with num_samples = {num_samples}: .*1 <= positives, pass"):
         preset(name).check_samples(num_samples)
 
 

@@ -92,7 +92,7 @@ def test_a_deleted_part_does_not_make_a_later_one_overwrite_another(store):
     assert store.append([drawn(0)]).name == "part-00003.parquet"
     assert len(store.finished()) == 3
     store.append([drawn(0)])
-    with pytest.raises(ValueError, match="holds a prompt twice"):
+    with pytest.raises(ValueError, match="has the same prompt twice"):
         store.table()
 
 

@@ -61,7 +61,7 @@ def test_what_a_pattern_matches_and_is_no_run_is_left_out_with_a_remark(runs_dir
 
 
 def test_a_name_of_nothing_is_an_error_beside_real_runs_and_all_are_told_at_once(runs_dir):
-    with pytest.raises(ValueError, match=r"^grpo-3 is no folder, .*$"):
+    with pytest.raises(ValueError, match=r"^grpo-3 is not a folder, .*$"):
         find_runs(["grpo-1", "grpo-3", str(runs_dir / "sweep")], runs_dir=runs_dir)
     (runs_dir / "empty").mkdir()
     messages = r"(?s)nothing is no folder.*empty is no run folder.*no config.yaml and no metr"

@@ -239,15 +239,15 @@ def passes(sampler: str, advantage: str, selection: str, reduction: str) -> bool
 
 
 HEADLINE = re.compile(
-    r"update: exact for (?:f\(p\) = (?P<f>[^,:]+?)|the mean reward)"
+    r"update: increases (?:the mean over prompts of f\(p\) = (?P<f>[^,:]+?) \(p: pass rate\)|the mean reward), exactly"
     r"(?: as far as \d+ responses can see: (?P<part>[^,]+?))?(?:, times (?P<times>\(n-1\)/n|\d+/\d+).*)?"
-    r"(?:, whatever each prompt's number of responses)?(?:, without a baseline: .*|: reward minus .*)?"
+    r"(?:, for any number of responses of a prompt)?(?:, without a baseline: .*|: advantage = reward minus .*)?"
 )
 WEIGHTS = {
     None: lambda p: 1.0, "p": lambda p: 1.0, "log p": lambda p: 1 / p, "p^0.5": lambda p: 0.5 / math.sqrt(p),
     "logit(p)/2 - p": lambda p: 0.5 / (p * (1 - p)) - 1, "1 - (1-p)^2": lambda p: 2 * (1 - p),
 }  # fmt: skip
-OWN_SERIES = ("each prompt's history sets its number", "prompts that history lets be given up")
+OWN_SERIES = ("the history of a prompt sets its number", "prompts that are given up for their history")
 
 
 @dataclass(frozen=True)

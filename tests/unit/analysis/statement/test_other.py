@@ -23,7 +23,7 @@ from ada_lightning.methods.published.speed import SpeedSampler
 from ada_lightning.methods.published.xrpo import NoveltyAdvantage
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
-from tests.unit.analysis.statement.test_describe import balance, followed, row, statement
+from tests.unit.analysis.statement.test_describe import EXACTLY, UNKNOWN, balance, followed, row, statement
 from tests.unit.training.losses.two_responses import LOSSES, make_loss
 
 UNIFORM, WHOLE, GROUP = UniformSampler(group_size=4), AllSelection(), BalancedSelection(group_size=4)
@@ -34,8 +34,8 @@ COMMIT = PilotCommitSampler(num_pilot=16, num_commit=48, min_rate=0.125, max_rat
 GVM = GvmSampler(gradient_norm=ConstantNorm())
 LOG, LINEAR = ExactAdvantage(objective=LogObjective()), ExactAdvantage(objective=LinearObjective())
 RESOLVED = ResolvedSelection(selection=WHOLE)
-ACCEPTED = "update: exact for f(p) = p, without a baseline: the sum over accepted responses"
-LOG_OF_4 = "exact for f(p) = log p as far as 4 responses can see: f'(p) = (1 - (1-p)^3) / p"
+ACCEPTED = f"update: {EXACTLY}, without a baseline: it sums over accepted responses"
+LOG_OF_4 = "f(p) = log p (p: pass rate), exactly as far as 4 responses can see: f'(p) = (1 - (1-p)^3) / p"
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ LOG_OF_4 = "exact for f(p) = log p as far as 4 responses can see: f'(p) = (1 - (
         (MaxRlAdvantage(), UniformSampler(group_size=2), WHOLE, "2 responses can see: f'(p) = 1"),
         (AcceptedAdvantage(), UNIFORM, WHOLE, ACCEPTED),
         (AcceptedAdvantage(), UNIFORM, PositivesSelection(), ACCEPTED),
-        (LINEAR, DARS, WHOLE, "exact for f(p) = p"),
+        (LINEAR, DARS, WHOLE, EXACTLY),
         (LOG, DARS, WHOLE, "as far as 32 responses can see: f'(p) = (1 - (1-p)^31) / p"),
         # What the screening turns down is out of sight: four wrong ones end a prompt.
         (LOG, SPEED, WHOLE, "as far as 24 responses can see: f'(p) = (1 - (1-p)^3) / p"),
-        (LOG, GVM, WHOLE, "stops by more than a prompt's counts"),
+        (LOG, GVM, WHOLE, UNKNOWN),
     ],
 )  # fmt: skip
 def test_what_follows_an_objective_says_so_in_one_line(advantage, sampler, selection, expected):
@@ -61,7 +61,9 @@ def test_what_follows_an_objective_says_so_in_one_line(advantage, sampler, selec
 def test_max_rl_of_other_groups_has_figures():
     """A balanced group has lost the weight 1/p."""
     lines = followed(MaxRlAdvantage(), balance(), GROUP)
-    assert lines[0] == "update: reward over the mean of the kept group, minus 1, whatever the pool's mean"
+    assert lines[0] == (
+        "update: advantage = reward over the mean of the kept group, minus 1; the pool's mean is not used"
+    )
     assert row(lines, "1/p")[0] == 25.0
     assert row(lines, "expected here")[0] < 15
     assert row(followed(MaxRlAdvantage(), PLANNED, WHOLE), "expected here")[2] == 1.0
@@ -70,7 +72,7 @@ def test_max_rl_of_other_groups_has_figures():
 def test_accepted_responses_of_adaptive_sampling_have_figures():
     """Groups of positives only train too: with sizes fixed beforehand the sum is the number of responses."""
     lines = followed(AcceptedAdvantage(), PLANNED, WHOLE)
-    assert lines[0] == "update: the sum over accepted responses, without a baseline"
+    assert lines[0] == "update: sums over accepted responses, without a baseline"
     assert row(lines, "expected here") == [6.0, 2.67, 1.0, 1.0]  # 18, 8, 3 and 3 responses
 
 
@@ -97,7 +99,12 @@ def test_what_two_rounds_make_of_the_usual_estimators_is_computed():
 def test_whitening_says_what_was_followed_before_it(rule, by_tokens, over):
     lines = followed(BatchWhitenedAdvantage(advantage=rule, by_tokens=by_tokens), UNIFORM, WHOLE)
     before = followed(rule, UNIFORM, WHOLE)
-    assert lines[:-1] == [before[0].replace("exact for", "about"), *before[1:]]
+    assert lines[:-1] == [
+        before[0].replace("the mean", "about the mean", 1).replace(", exactly as", ", as").replace(", exactly", "")
+        if "exactly" in before[0]
+        else before[0].replace("increases the mean", "increases about the mean"),
+        *before[1:],
+    ]
     assert lines[-1].startswith(f"  that is before whitening, which centres and scales advantages over all {over} of a")
 
 
@@ -107,12 +114,17 @@ REINFORCE_PLUS_PLUS = BatchWhitenedAdvantage(advantage=GroupNormalizedAdvantage(
 @pytest.mark.parametrize(
     ("advantage", "sampler", "first", "last"),
     [
-        (REINFORCE_PLUS_PLUS, UNIFORM, "about f(p) = p, times 3/4", "  that is before whitening"),
+        (REINFORCE_PLUS_PLUS, UNIFORM,
+         "increases about the mean over prompts of f(p) = p (p: pass rate), times 3/4",
+         "  that is before whitening"),
         (GdpoAdvantage(weights={"correct": 1.0, "format": 0.5}), UNIFORM,
-         "1 correct + 0.5 format, each standardised within its group", "  the sum is centred and scaled over all resp"),
-        (GroupNormalizedAdvantage(), GVM, "reward minus the mean of the kept group over its standard deviation",
-         "  sampling ends by more than a prompt's counts: expected weights cannot be computed"),
-        (NoveltyAdvantage(normalize_std=False), GVM, "reward minus the mean of the kept group, and up to 0.5 of it",
+         "follows no f(p): 1 correct + 0.5 format, each standardised within its group",
+         "  the sum is centred and scaled over all resp"),
+        (GroupNormalizedAdvantage(), GVM,
+         "advantage = reward minus the mean of the kept group over its standard deviation",
+         "  sampling stops by more than right and wrong counts, so expected weights cannot be computed"),
+        (NoveltyAdvantage(normalize_std=False), GVM,
+         "follows no f(p): advantage = reward minus the mean of the kept group, and up to 0.5 of it",
          "update: "),
     ],
 )  # fmt: skip
@@ -132,6 +144,6 @@ def test_the_statement_has_the_lines_of_each_loss(name):
     assert any(line.endswith(loss.reuse_caveat()) for line in lines)
 
 
-def test_only_losses_that_bend_the_first_update_say_so():
-    with_own = {name for name in LOSSES if list(make_loss(name).method_bends())}
+def test_only_losses_that_change_the_first_update_say_so():
+    with_own = {name for name in LOSSES if list(make_loss(name).method_caveats())}
     assert with_own == {"raft", "divergence_tv", "divergence_kl"}

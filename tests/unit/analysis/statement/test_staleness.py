@@ -37,19 +37,19 @@ def lines(k, advantage=None, num_minibatches=1, **of_loss):
     ],
 )
 def test_what_is_followed_depends_on_the_correction(of_loss, followed):
-    (found,) = [line for line in lines(2, **of_loss) if "followed is" in line]
+    (found,) = [line for line in lines(2, **of_loss) if "the update follows" in line]
     assert followed in found
     assert any(
         "rollout.max_staleness = 2: the policy of 2 steps before samples" in line for line in lines(2, **of_loss)
     )
     assert not any("p_old" in line for line in lines(0, **of_loss))
-    (several,) = [line for line in lines(2, num_minibatches=4, **of_loss) if "followed is" in line]
+    (several,) = [line for line in lines(2, num_minibatches=4, **of_loss) if "the update follows" in line]
     assert several.endswith("by the first update with a rollout")
 
 
 def test_a_baseline_from_history_is_a_bias_unless_whole_responses_are_weighed():
     of_history = HistoryBaselineAdvantage()
-    told = "what its baseline is wrong by no longer cancels"
-    assert any(told in line for line in lines(1, of_history, importance=TokenRejection()))
-    assert not any(told in line for line in lines(1, of_history, importance=SequenceRejection(floor=0.5)))
+    error = "an error of its baseline no longer cancels"
+    assert any(error in line for line in lines(1, of_history, importance=TokenRejection()))
+    assert not any(error in line for line in lines(1, of_history, importance=SequenceRejection(floor=0.5)))
     assert any("clips from the first update on" in line for line in lines(1, anchor="behaviour", importance_cap=0.0))

@@ -62,6 +62,6 @@ def test_the_embedding_learns_once_and_must_not_need_the_policy():
     for step in range(2):
         curriculum.choose(prompts(32), 4, step=step, seed=0, recall=lambda asked: [Belief()] * len(asked))
     assert curriculum.embedding.fitted == 1
-    assert "unlike others" in curriculum.caveat()
+    assert "unlike each other" in curriculum.caveat()
     with pytest.raises(ValueError, match=r"weight must be .* got -1; curriculum.embedding .*; got NeedsPolicy"):
         DiverseUsefulness(usefulness=Learnability(), embedding=NeedsPolicy(), weight=-1)

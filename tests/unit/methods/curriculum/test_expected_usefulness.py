@@ -67,4 +67,7 @@ def test_the_figure_is_what_was_expected_and_not_the_usefulness_of_the_mean():
     exact = [a * a / (2 * a * (2 * a + 1)) for a in (0.09, 3.0)]
     assert figures == {"usefulness": pytest.approx(sum(exact) / 2, abs=1e-3)}
     assert ExpectedUsefulness(usefulness=Learnability()).figures([]) == {"usefulness": 0.0}
-    assert "of which the highest Learnability is expected" in ExpectedUsefulness(usefulness=Learnability()).caveat()
+    assert (
+        "prompts with the highest expected Learnability come first"
+        in ExpectedUsefulness(usefulness=Learnability()).caveat()
+    )

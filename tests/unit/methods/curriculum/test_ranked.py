@@ -106,7 +106,7 @@ def test_no_prompt_comes_more_often_or_more_rarely_than_stated(make):
     assert 25 <= counts["p7"] <= 26  # uniform order: 10
     assert min(counts.values()) >= 1
     assert len(counts) == 60
-    assert f"between 0.1 and {2.5 + 0.1:g} times" in curriculum.caveat()
+    assert f"0.1 to {2.5 + 0.1:g} times" in curriculum.caveat()
 
 
 @both

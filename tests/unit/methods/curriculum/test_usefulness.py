@@ -46,5 +46,5 @@ def test_between_the_points_of_its_table_it_is_close():
 
 def test_a_sampler_that_looks_at_more_than_counts_is_refused():
     sampler = SpreadSampler(min_spread=0.5, samples_per_round=4, n_max=32, group_size=4)
-    with pytest.raises(ValueError, match=r"SpreadSampler ends it by more .* curriculum=learnability"):
+    with pytest.raises(ValueError, match=r"SpreadSampler stops by more .* curriculum=learnability"):
         SignalPerResponse(sampler=sampler)

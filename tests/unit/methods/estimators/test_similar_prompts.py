@@ -314,7 +314,7 @@ def test_of_more_known_prompts_than_it_remembers_it_takes_some_of_all_kinds_and_
     assert hard < 0.4
     from_history(tmp_path, {100: [1, 4], 120: [1, 4], 140: [1, 4]}, num_visits=2)
     out = capsys.readouterr().out
-    assert re.search("3 of 20 training prompts known .*; what to expect of the others is told from them\n", out)
+    assert re.search("3 of 20 training prompts known .*; the others are predicted from them\n", out)
     assert "history: 2 of them are taken (estimator.num_visits), evenly spread\n" in out
 
 
@@ -361,7 +361,7 @@ def test_prompts_whose_rows_differ_by_rounding_alone_are_all_alike():
         ({"similar_scale": math.nan}, "estimator.similar_scale must be from 0 .* got nan"),
         ({"drift_scale": 11.0, "num_visits": -1}, "num_visits must be at least 1; got -1; .*drift_scale must be .* 11"),
         ({"history_file": "none.json", "num_visits": 0}, "num_visits must .*; estimator.history_file none.json cannot"),
-        ({"embedding": PolicyEmbedding()}, "there is no policy to embed them; use estimator/embedding=words or sent"),
+        ({"embedding": PolicyEmbedding()}, "without the policy; use estimator/embedding=words or sent"),
     ],
 )
 def test_settings_that_cannot_work_are_rejected(change, message):
@@ -377,7 +377,7 @@ class Asks(PromptEmbedding):
 @pytest.mark.parametrize(
     ("embedding", "message"),
     [
-        (Asks(), "asked about candidates where there is no policy to embed"),
+        (Asks(), "must embed candidates without the policy"),
         (Placed(lambda key: torch.tensor(0.0)), r"shape \(1,\) for 1 prompt"),
         (Placed(lambda key: torch.full((2,), torch.nan)), "not finite"),
         (Placed(lambda key: torch.zeros(key // 20)), "embeddings of 6 numbers, those of earlier prompts have 5"),

@@ -92,11 +92,11 @@ THINNED = ["+experiment=ada", "selection=thinned"]
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["+experiment=grpo", "selection=thinned"], "with GroupNormalizedAdvantage those do not train"),
-        ([*THINNED, "refill=dynamic"], "DynamicSampling replaces every one of them"),
-        ([*THINNED, "loss.kl_coef=0.01"], "loss.kl_coef = 0.01 would act"),
-        ([*THINNED, "loss.entropy_coef=0.1"], "loss.entropy_coef = 0.1 would act"),
-        ([*THINNED, "loss=flowrl", "loss/reduction=constant"], "FlowRlLoss trains on prompts whose rewards are all"),
+        (["+experiment=grpo", "selection=thinned"], "With GroupNormalizedAdvantage they do not train"),
+        ([*THINNED, "refill=dynamic"], "DynamicSampling replaces all of them"),
+        ([*THINNED, "loss.kl_coef=0.01"], "loss.kl_coef = 0.01 would see only"),
+        ([*THINNED, "loss.entropy_coef=0.1"], "loss.entropy_coef = 0.1 would see only"),
+        ([*THINNED, "loss=flowrl", "loss/reduction=constant"], "FlowRlLoss also trains on prompts whose rewards"),
         ([*THINNED, "loss/reduction=token_mean"], "TokenMeanReduction would divide by what is left"),
         ([*THINNED, "loss/reduction=response_mean"], "ResponseMeanReduction would divide by what is left"),
         (

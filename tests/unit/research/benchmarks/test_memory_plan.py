@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
+from ada_lightning.rollout.engines.transformers_decoder import Slots
 from research.benchmarks.memory_plan import (
+    GIB,
     QWEN_1_5B,
     QWEN_7B,
     SMOLLM2_135M,
+    WITHOUT_VLLM,
     Architecture,
     Setting,
     count_activations,
     plan,
     sequences_in_cache,
 )
+from tests.unit.documented import ROOT, commands
 
 SMALL = Architecture("small", 2, 64, 160, 4, 2, 16, 503, True, False)
 
@@ -78,3 +83,22 @@ def test_adapters_need_no_second_model_for_a_reference():
 def test_cache_holds_keys_and_values_of_every_layer():
     setting = Setting("", "", SMALL, 1, 80, kv_cache_gib=1.0)
     assert sequences_in_cache(setting, 1024) == 2**30 // (2 * 2 * 2 * 2 * 16 * 1024)
+
+
+def test_memory_without_vllm_is_what_the_engine_takes():
+    slots = Slots(num_slots=3, num_tokens=16)
+    for layer in range(SMALL.num_layers):
+        keys_BHTD = torch.zeros(1, SMALL.key_heads, 1, SMALL.head_size, dtype=torch.bfloat16)
+        slots._layer(layer, keys_BHTD, keys_BHTD)
+    taken = sum(tensor.nbytes for layer in slots._layers.values() for tensor in layer)
+    assert Setting("", "", SMALL, 1, 80, num_slots=3, slot_tokens=16).cache_gib * GIB == taken
+
+
+def test_the_page_for_a_gpu_gives_the_commands_that_are_computed():
+    whole, _, adapters = (set(setting.options.split()) for setting in WITHOUT_VLLM)
+    command = set(commands("docs/gpu.md")[0])
+    assert whole <= command
+    appended = adapters - whole
+    assert len(appended) == 4
+    page = " ".join((ROOT / "docs/gpu.md").read_text().split())
+    assert all(option in page for option in appended)

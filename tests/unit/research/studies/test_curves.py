@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from research import plotting
 from research.studies.contest import comparison
 from research.studies.curves import (
     best_factor,
@@ -15,7 +16,7 @@ from research.studies.curves import (
     mean_curve,
     time_scale,
 )
-from research.studies.curves_plot import seed_luck
+from research.studies.curves_plot import Picture, plot, plot_factor, seed_luck
 
 TOKENS = np.linspace(0.0, 480.0, 121)
 
@@ -176,3 +177,41 @@ def test_bands_leave_out_what_a_seed_gives_to_all_methods():
     taken_off = seed_luck(found)
     mean = np.mean(list(luck.values()))
     assert all(taken_off[seed] == pytest.approx(extra - mean) for seed, extra in luck.items())
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Figures in the place of files."""
+    figures = []
+    monkeypatch.setattr(plotting, "save", lambda figure, *_: figures.append(figure))
+    return figures
+
+
+def test_each_panel_says_which_grpo_it_compares_with_and_cuts_off_slower_curves(drawn, tmp_path):
+    found = {
+        "grpo_n4": seeds(*[line(slope, seconds_per_token=1.0) for slope in (0.02, 0.03)]),
+        "grpo_n4_4_updates": seeds(line(0.02), line(0.03)),
+        "ada": seeds(line(0.03), line(0.04)),
+        "vip": seeds(line(0.01), line(0.02)),
+    }
+    comparator = {"generated_tokens": "grpo_n4", "seconds": "grpo_n4_4_updates"}
+    shown = ("grpo_n4", "grpo_n4_4_updates", "ada")
+    plot(found, tmp_path / "p.png", Picture("a model, 2 seeds", "a rate", shown, tuple(comparator), comparator))
+    (figure,) = drawn
+    by_tokens, by_seconds = figure.axes
+    named = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in (by_tokens, by_seconds)]
+    assert named[0] == ["compared with: grpo_n4", "ada", "grpo_n4, 4 updates"]
+    assert named[1] == ["compared with: grpo_n4, 4 updates", "ada", "grpo_n4"]
+    assert by_seconds.get_xlim()[1] < 100 == max(max(row.get_xdata()) for row in by_seconds.lines)
+    assert figure.get_suptitle() == "a model, 2 seeds"
+
+
+def test_the_picture_of_a_factor_lays_one_curve_on_the_other(drawn, tmp_path):
+    base, other = {0: run(1.0)}, {0: run(2.0)}
+    words = {"names": ("a", "b"), "rate": "a rate", "title": "a model"}
+    plot_factor(base, other, "generated_tokens", tmp_path / "p.png", **words)
+    *_, right = drawn[0].axes
+    plain, _, stretched = right.lines
+    at = stretched.get_xdata()[stretched.get_xdata() <= plain.get_xdata()[-1]]
+    wanted = np.interp(at, plain.get_xdata(), plain.get_ydata())
+    assert stretched.get_ydata()[: len(at)] == pytest.approx(wanted, abs=2e-3)

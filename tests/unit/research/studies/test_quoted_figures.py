@@ -8,9 +8,12 @@ import pytest
 from research.studies.real_model.compare import decisions
 
 DOCS = Path(__file__).parents[4] / "docs"
-TABLES = [DOCS / name for name in ("studies/cost_benefit.md", "studies/dropping_once.md", "studies/real_model.md", "trl.md")]
-QUOTING = [*TABLES, DOCS / "when_to_use.md", DOCS / "index.md", DOCS.parent / "README.md"]
+STUDIES = ("cost_benefit", "controls", "dropping_once", "real_model", "gradient_variance")
+TABLES = [*(DOCS / "studies" / f"{name}.md" for name in STUDIES), DOCS / "trl.md"]
+QUOTING = [*TABLES, DOCS / "when_to_use.md", DOCS.parent / "README.md"]
 _GENERATED = re.compile(r"<!-- table: \w+ -->.*?<!-- end -->", re.DOTALL)
+_NAMED = re.compile(r"<!-- table: (\w+) -->.*?<!-- end -->", re.DOTALL)
+MAIN = {"does_it_pay", "controls_main", "real_model_main", "variance_main"}
 _FIGURE = re.compile(r"[+-]?(\d+\.\d+)\s+\[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
 
 
@@ -38,3 +41,12 @@ def test_what_the_page_says_of_an_arm_is_what_its_rows_decide():
     said = dict(_SAID.findall(page[page.index("## The other arms, on a GPU") : page.index("## What it took")]))
     assert said == decided
     assert set(said) == {"grpo_chosen_by_spread", "dapo_refill", "ada_similar_thinned", "rarer_class"}
+
+
+@pytest.mark.parametrize("name", ["does_it_pay", "controls_main", "real_model_main"])
+def test_a_main_table_has_the_figures_of_the_detailed_ones(name):
+    """They are computed by another command: the same runs, the same comparator."""
+    tables = {found[1]: found[0] for file in TABLES for found in _NAMED.finditer(file.read_text())}
+    detailed = set().union(*(figures(table) for other, table in tables.items() if other not in MAIN))
+    assert figures(tables[name])
+    assert figures(tables[name]) <= detailed

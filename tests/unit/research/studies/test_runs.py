@@ -96,6 +96,7 @@ def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path):
     tuning.main("", [])
     assert tuning.tuned("ada_similar") == Settings(1e-4, 8)
     assert "| `ada` | 0.100 | **0.900** | 0.400 |" in tuning.table()
+    assert "| `ada` | 0.0001 | 8 | 0.900 | 0.900 | 0.100 | 3 |" in tuning.summary()
 
 
 def test_of_settings_as_good_as_the_best_the_quickest_is_taken():

@@ -296,7 +296,7 @@ def test_hostile_environments_end_in_a_counted_episode_and_disturb_no_other():
 def test_an_environment_that_has_less_than_it_needs_is_refused_before_anything_starts():
     for path, message in (
         ("Game", "must name a class as"),
-        ("nowhere.Game", r"cannot import 'nowhere'.*beside train.py \(ada train: where it is started\), or install"),
+        ("nowhere.Game", r"cannot import 'nowhere'.*next to train.py \(ada train: in the current folder\), or install"),
         (f"{HERE}.random", "names no class with a method `turn`"),
         (f"{HERE}.Echo", "arguments do not go with"),
     ):

@@ -66,7 +66,7 @@ def test_what_reset_tells_the_model_has_to_be_in_the_prompt(play):
 
 
 def test_a_class_that_is_no_environment_is_refused():
-    for name, message in (("Nothing", "cannot make"), ("Toolless", "no public method beside reset")):
+    for name, message in (("Nothing", "cannot make"), ("Toolless", "no public method other than reset")):
         with pytest.raises(ValueError, match=message):
             TrlEnvironment(f"{HERE}.{name}").check()
     TrlEnvironment(f"{HERE}.Counter").check()

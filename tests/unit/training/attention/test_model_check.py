@@ -28,7 +28,7 @@ def test_plain_attention_is_accepted(accepted):
     [
         (
             model(layer_types=["full_attention", "linear_attention"]),
-            "layers of type linear_attention, which would run on",
+            "layers of type linear_attention, which would carry state",
         ),
         (model(is_stateful=True), "layers with a state"),
         (model(attention_dropout=0.1), r"at random while training \(attention_dropout = 0.1\)"),

@@ -24,9 +24,7 @@ def test_pieces_cover_all_tokens_in_order_and_pad_little():
 def test_what_the_function_does_not_know_is_refused():
     x = torch.zeros(1, 1, 2, 4)
     for unknown in ({"softcap": 30.0}, {"s_aux": x}, {"dropout": 0.1}, {"position_bias": x}):
-        with pytest.raises(
-            ValueError, match=f"Identity needs {next(iter(unknown))}, which packed attention does not do"
-        ):
+        with pytest.raises(ValueError, match=f"Identity needs {next(iter(unknown))}, which packed attention lacks"):
             packed_attention(torch.nn.Identity(), x, x, x, None, **unknown)
     with pytest.raises(ValueError, match="needs values of another size than keys"):
         packed_attention(torch.nn.Identity(), x, x, x[..., :2], None)

@@ -176,7 +176,7 @@ def test_kl_and_entropy_are_added_alike(name):
     for coefficients, expected in (({}, "000"), ({"kl_coef": 0.1}, "101"), ({"entropy_coef": 0.1}, "011")):
         assert "".join(str(int(getattr(make_loss(name, **coefficients), need))) for need in needs) == expected
     assert with_both.caveats()[-2:] == [
-        f"loss.{key} adds a term that is no part of f" for key in ("kl_coef = 0.1", "entropy_coef = 0.5")
+        f"loss.{key} adds a term that is not part of f" for key in ("kl_coef = 0.1", "entropy_coef = 0.5")
     ]
 
 

@@ -35,7 +35,7 @@ def test_a_complete_checkpoint_passes_in_one_file_or_in_shards(folder):
     [
         (None, r"name is not a Hugging Face checkpoint: there is no .*config\.json"),
         ("{", r"config\.json is not JSON .* download it again"),
-        ("[]", "holds no JSON object"),
+        ("[]", "does not hold a JSON object"),
         ('{"architectures": ["BertModel"]}', r"not a causal language model.*\['BertModel'\]"),
         (
             '{"architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": "awq"}}',
@@ -53,7 +53,7 @@ def test_description_that_cannot_be_trained_is_refused(folder, content, message)
 
 def test_adapters_beside_the_weights_are_refused(folder):
     (folder / "adapter_config.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"name has adapters beside its weights \(adapter_config.json\).*merge them"):
+    with pytest.raises(ValueError, match=r"adapters in addition to its weights \(adapter_config.json\).*Merge them"):
         check_description(folder, "name")
 
 

@@ -172,7 +172,7 @@ def test_hub_that_does_not_answer_is_given_up_on(hub):
     code = "pretrained._HUB_TIMEOUT_S = 0.2\ntry:\n    "
     code += CHECK.format(path="org/slow") + "\nexcept ValueError as error:\n    print(error)"
     message, _ = hub(code)
-    assert "the hub is out of reach" in message
+    assert "the hub cannot be reached" in message
     assert "HF_ENDPOINT" in message
     assert "model=smollm2_135m" in message
 

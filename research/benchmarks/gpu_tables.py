@@ -1,0 +1,108 @@
+"""The tables of ``docs/gpu.md``, and those on memory of ``docs/scaling.md``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from research.benchmarks.report import DOCS, FOLDER, markdown
+
+SAMPLED = {
+    "long": "2 CPU cores, vLLM, 2 runs at once",
+    "gpu": "one H200, transformers, 10 runs at once",
+    "gpu_arms": "one H200, transformers, up to 12 at once",
+}
+"""Rows of ``docs/studies/real_model``, and where that page says that they ran."""
+
+
+def memory_plan(plans: str) -> str:
+    """What each setting needs on each GPU, in GiB."""
+
+    def gib(row: Mapping[str, Any], *parts: str) -> str:
+        return f"{sum(row['gib'][part] for part in parts):.1f}"
+
+    heads = ["model", "GPUs", "weights, gradients, Adam", "activations, logits", "engine and its cache", "GiB a GPU"]
+    lines = [
+        [
+            row["name"],
+            row["gpus"],
+            gib(row, "weights", "gradients", "optimizer"),
+            gib(row, "activations", "logits"),
+            gib(row, "engine_weights", "kv_cache"),
+            ("**{:.0f}**" if row["fits"] else "{:.0f}: does not fit").format(row["total_gib"]),
+        ]
+        for row in _load("memory_plan")[plans]
+    ]
+    return markdown(heads, lines)
+
+
+def memory_plan_settings() -> str:
+    """The command line's part of each plan, and how many sequences its engine decodes at once."""
+    lines = [
+        [f"{row['name']}, {row['gpus']}", f"`{row['overrides']}`", row["sequences_in_cache"]]
+        for row in _load("memory_plan")["plans"]
+    ]
+    return markdown(["model, GPUs", "settings", "sequences in the cache"], lines)
+
+
+def memory_activations() -> str:
+    """What autograd keeps of a layer, by formula and counted."""
+    rows = _load("memory_plan")["activations"]
+    heads = ["layer of", "tokens", "bytes by formula", "bytes counted"]
+    return markdown(
+        heads, [[row["model"], row["tokens"], f"{row['formula']:,}", f"{row['counted']:,}"] for row in rows]
+    )
+
+
+def gpu_update() -> str:
+    """Seconds and memory of an update of a 1.5B model on a GPU."""
+    found = _load("gpu_update")
+    ours = found["variants"]["ours"]["seconds"]
+    rows = dict(found["variants"])
+    rows["`parameters=lora`"] = found["lora"]["ours"]
+    rows["`parameters=lora`, checkpointing"] = found["lora"]["checkpointing"]
+    lines = [
+        [
+            name,
+            "{seconds:.2f} ({lowest_s:.2f} to {highest_s:.2f})".format_map(row),
+            f"{row['seconds'] / ours:.2f}",
+            f"{row['tokens_per_s']:,}",
+            f"{row['peak_gib']:.1f}",
+        ]
+        for name, row in rows.items()
+    ]
+    return markdown(["update", "seconds (lowest to highest)", "over ours", "tokens/s", "peak GiB"], lines)
+
+
+def gpu_sampling() -> str:
+    """Generated tokens a second of GRPO's runs of the default model, dropped ones included."""
+    lines = []
+    for name, where in SAMPLED.items():
+        speeds = [row["generated_tokens"] / row["seconds"]["rollout"] for row in _runs(name, "grpo_n4")]
+        lines.append([where, len(speeds), f"{fmean(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f})"])
+    return markdown(["where", "runs", "tokens/s of one run (lowest to highest)"], lines)
+
+
+def _runs(name: str, method: str) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of a method, of a stage of the study of a real model."""
+    path = DOCS / "studies" / "real_model" / f"{name}.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if row["name"].startswith(f"{method}-")]
+
+
+def _load(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return content
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "memory_plan": partial(memory_plan, "plans"),
+    "memory_plan_settings": memory_plan_settings,
+    "gpu_memory": partial(memory_plan, "without_vllm"),
+    "memory_activations": memory_activations,
+    "gpu_update": gpu_update,
+    "gpu_sampling": gpu_sampling,
+}

@@ -1,0 +1,1 @@
+"""Pictures of README and ``docs``, as SVG files: ``python -m research.pictures``."""
