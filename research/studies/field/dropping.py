@@ -36,7 +36,7 @@ from research.studies.field.newer import CONTEST as NEWER
 from research.studies.field.newer import DECAY, GRPO, MAX_TOKENS, TUNING_SEED, grid
 from research.studies.field.setting import FOLDER, NUM_SEEDS, field_run, prepare, second_seeds, task
 from research.studies.field.tune import TUNING as FIELD_TUNING
-from research.studies.methods import Settings
+from research.studies.methods import Settings, written
 from research.studies.runs import ROOT, StudyRun, train_missing
 from research.studies.tuning import Tuning
 
@@ -49,6 +49,12 @@ NUM_FRESH = 6144
 """Prompts that are measured where none comes back; more than a budget asks of those that are kept."""
 SOME_FRESH = FOLDER / "fresh_measured.jsonl"
 TRAINED = (TOKENS, "trained_tokens")
+NAMES = {
+    "counted": "GRPO after dropping, counted",
+    "free": "GRPO after dropping, free",
+    "once": "GRPO after dropping, free, prompts seen once",
+}
+"""Of the ways to count, as tables have them."""
 SHOWN = ("grpo_chosen_4_updates", "ada_4_updates")
 """Methods that choose prompts, for comparison."""
 
@@ -148,7 +154,7 @@ def dropping_runs(arm: str, num_seeds: int) -> dict[str, list[StudyRun]]:
     settings = FIELD_TUNING.tuned(GRPO) if arm == "once" else TUNING.tuned(arm)
     points = 6 if arm == "once" else 8
     return {
-        f"grpo_dropped, {arm}": [
+        NAMES[arm]: [
             dropping_run(arm, settings, study="runs", seed=seed, points=points) for seed in second_seeds(num_seeds)
         ]
     }
@@ -179,6 +185,10 @@ def runs_of(arm: str) -> dict[str, Runs]:
     return found
 
 
+def _named(method: str) -> str:
+    return method if method.startswith("GRPO") else written(method, "`")
+
+
 def compared(arms: Sequence[str], others: Mapping[str, Runs]) -> str:
     """Return a table of how GRPO on what is left stands against the runs of others.
 
@@ -192,7 +202,7 @@ def compared(arms: Sequence[str], others: Mapping[str, Runs]) -> str:
     rows = []
     for standing in comparison(found, dict.fromkeys(TRAINED, GRPO), (GRPO,)):
         scales = ["1" if standing.method == GRPO else standing.scales[cost].written(".2f") for cost in TRAINED]
-        rows.append([f"`{standing.method}`", f"{standing.level:.3f}", standing.gain.written("+.3f"), *scales])
+        rows.append([_named(standing.method), f"{standing.level:.3f}", standing.gain.written("+.3f"), *scales])
     return markdown(["method", "at the end", "minus GRPO", "fewer generated tokens", "fewer trained tokens"], rows)
 
 
@@ -217,7 +227,7 @@ def against_table() -> str:
         for method in SHOWN:
             if method in others:
                 scale = time_scale(dropped, others[method], TOKENS).written(".2f")
-                rows.append([f"`{method}`", f"`{name}`", scale, difference(dropped, others[method]).written("+.3f")])
+                rows.append([_named(method), _named(name), scale, difference(dropped, others[method]).written("+.3f")])
     return markdown(["method", "compared with", "fewer generated tokens", "higher at the end"], rows)
 
 

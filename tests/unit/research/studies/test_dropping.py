@@ -49,7 +49,7 @@ def test_committed_runs_have_what_is_left_of_the_budget_and_end_with_it():
     rows = [json.loads(line) for line in (dropping.RESULTS / "runs.jsonl").read_text().splitlines()]
     counted = {row["seed"]: row for row in rows if row["name"].startswith("counted-")}
     assert sorted(counted) == list(setting.second_seeds())
-    curves = dropping.runs_of("counted")["grpo_dropped, counted"]
+    curves = dropping.runs_of("counted")[dropping.NAMES["counted"]]
     for seed, row in counted.items():
         spent = dropping.measured()[f"seed-{seed}"]["generated_tokens"]
         assert f"callbacks.budget.max_generated_tokens={newer.MAX_TOKENS - spent}" in row["overrides"]
