@@ -1,41 +1,53 @@
-// Looks up docs/choose/mixes.json (python -m research.studies.choose): the mix of pass rates under which what was entered
-// is likeliest, and what each rule costs there at a price. Nothing is decided here but by what prompts come back.
+// Looks up docs/choose/mixes.json (python -m research.studies.choose): the distribution of pass rates under which what was
+// entered is likeliest, and what each rule costs there at a cost ratio. Nothing is decided here except by the answers.
 (function () {
   "use strict";
 
   const SITUATIONS = {
     few: {
       take: "grpo",
-      because: "Nobody was seen ahead of GRPO with 4 responses in three seeds, and it trains on the fewest tokens.",
-      known: "runs of the default model",
+      because: "On a real model of 135M parameters three seeds could tell no method from GRPO, and GRPO trains on the fewest tokens.",
+      known: "runs of SmolLM2",
+    },
+    "few-words": {
+      take: "grpo_chosen estimator.spread_scale=0.1",
+      because:
+        "It saved generated tokens on a real model whose prompts were seen once. In seconds little or nothing was left. Nothing larger " +
+        "than 135M parameters was run; watch rollout/signal_ratio and estimator/rank_correlation.",
+      known: "runs of SmolLM2, prompts seen once",
     },
     "many-words": {
       take: "grpo_chosen data.num_minibatches=4 data.prompts_per_step=128",
-      because:
-        "Like words and earlier visits say which prompts differ, and nothing is drawn to find out. Where training is dear, " +
-        "rarer_class with the same settings trains on a third of the tokens.",
-      known: "runs of a tiny model at a price of about 1",
+      because: "Similar words and earlier visits say which prompts will differ, and nothing is drawn to find out.",
+      known: "runs of a tiny model at a cost ratio of about 1",
     },
     "once-words": {
       take: "grpo_chosen data.num_minibatches=4 data.prompts_per_step=128",
       because:
-        "The simplest that pays: GRPO but for its prompts, four times as many of which are drawn as train. Where training is " +
-        "cheap, ada_similar data.num_minibatches=4 data.prompts_per_step=128 selection=thinned goes further and trains on more of " +
-        "what it draws.",
-      known: "runs of a tiny model at a price of about 1",
+        "GRPO except for its prompts: it looks at four for each that trains. ada_similar data.num_minibatches=4 " +
+        "data.prompts_per_step=128 selection=thinned went further in a tiny model, and trains on more of what it draws.",
+      known: "runs of a tiny model at a cost ratio of about 1; of SmolLM2, not decided",
+    },
+    dear: {
+      take: "rarer_class data.num_minibatches=4 data.prompts_per_step=128",
+      because:
+        "It draws one response of each chosen prompt and trains on the surprising ones: a third of the tokens in a tiny model. It is " +
+        "less certain than grpo_chosen.",
+      known: "runs of a tiny model; of SmolLM2, not decided",
     },
     "once-alike": {
       take: "grpo",
       because:
-        "Nothing says which of the prompts will differ. By the sums speed_rl may be cheaper; in runs on other prompts it ended lower.",
-      known: "sums; runs on other prompts",
+        "Nothing says which of the prompts will differ. By exact calculations speed_rl may be cheaper; in runs on other prompts it ended " +
+        "lower.",
+      known: "exact calculations; runs on other prompts",
     },
     other: {
       take: "ada_seq_balance objective=log",
       because:
         "Exact for the objective under any stopping rule (objective=linear, power, pass_at_k and logit are the others). That costs " +
-        "tokens, it does not save them.",
-      known: "sums",
+        "tokens; it saves none.",
+      known: "exact calculations",
     },
   };
 
@@ -43,21 +55,21 @@
     ada: {
       take: "ada data.num_minibatches=4 data.prompts_per_step=128",
       because:
-        "History says which prompts differ and what to expect of them, and nothing is drawn to find out. Four times the prompts per " +
+        "History says which prompts will differ and what to expect of them, and nothing is drawn to find out. Four times the prompts per " +
         "step keep the size of the updates; where seconds do not count, leave the minibatches out.",
-      known: "sums; runs of a tiny model at a price of about 1",
+      known: "exact calculations; runs of a tiny model at a cost ratio of about 1",
     },
     "ada_seq_balance advantage=official": {
       take: "ada_seq_balance advantage=official",
       because: "It draws many and trains on few, and there is nothing to choose between prompts.",
-      known: "sums alone; in runs on other prompts it ended below GRPO",
+      known: "exact calculations alone; in runs on other prompts it ended below GRPO",
     },
     grpo: {
       take: "grpo",
       because:
-        "At this price nothing that runs have borne out is cheaper: what choosing prompts saves in rollouts it spends on training " +
+        "At this cost ratio nothing that runs agree with is cheaper: what choosing prompts saves in rollouts it spends on training " +
         "all of them.",
-      known: "sums",
+      known: "exact calculations",
     },
   };
 
@@ -91,7 +103,7 @@
     return counts;
   }
 
-  /** The mix under which these counts are likeliest. */
+  /** The distribution under which these counts are likeliest. */
   function likeliest(mixes, counts) {
     let best = null;
     let most = -Infinity;
@@ -103,17 +115,22 @@
   }
 
   /** What each experiment costs over the cheapest GRPO. */
-  function costs(figures, mix, price) {
-    const totals = mix.spent.map(([generated, trained]) => generated + price * trained);
+  function costs(figures, mix, ratio) {
+    const totals = mix.spent.map(([generated, trained]) => generated + ratio * trained);
     const least = Math.min(...totals.slice(0, figures.num_grpo));
     return figures.experiments.map((name, index) => ({ name, cost: totals[index] / least }));
   }
 
+  /** Whether pass rates decide: elsewhere runs do, and only the answers count. */
+  const byCalculation = (visits, words, aim) => visits === "many" && words === "no" && aim === "mean";
+
   /** What to take: a command's settings, why, and from what that is known. */
-  function advice(visits, aim, mix, price) {
+  function advice(visits, words, aim, mix, ratio) {
     if (aim !== "mean") return SITUATIONS.other;
-    if (visits !== "many") return SITUATIONS[visits];
-    return MANY[mix.take.filter(([from]) => from <= price).pop()[1]];
+    if (byCalculation(visits, words, aim)) return MANY[mix.take.filter(([from]) => from <= ratio).pop()[1]];
+    if (words === "no") return visits === "once" ? SITUATIONS["once-alike"] : SITUATIONS.few;
+    if (ratio <= 1) return SITUATIONS[`${visits}-words`];
+    return visits === "few" ? SITUATIONS.few : SITUATIONS.dear;
   }
 
   const percent = (share) => `${Math.round(100 * share)} %`;
@@ -124,7 +141,7 @@
     if (mix.never > 0) parts.push(`${percent(mix.never)} never solved`);
     if (mix.always > 0) parts.push(`${percent(mix.always)} always solved`);
     const [low, high] = mix.middle;
-    parts.push(`${parts.length ? "the rest" : "pass rates"} ${rate(mix.mean)} in the mean, eight in ten of them from ${rate(low)} to ${rate(high)}`);
+    parts.push(`${parts.length ? "the rest" : "pass rates"} ${rate(mix.mean)} on average, eight in ten of them from ${rate(low)} to ${rate(high)}`);
     return (mix.name ? `“${mix.name}”: ` : "") + parts.join(", ");
   }
 
@@ -162,7 +179,7 @@
     place.replaceChildren();
     seen.forEach((share, right) => {
       const column = document.createElement("span");
-      column.title = `${right} of ${seen.length - 1} right: yours ${percent(counts[right] / total)}, the mix ${percent(share)}`;
+      column.title = `${right} of ${seen.length - 1} right: yours ${percent(counts[right] / total)}, the distribution ${percent(share)}`;
       for (const [kind, height] of [["yours", counts[right] / total], ["mix", share]]) {
         const part = document.createElement("i");
         part.className = `choose-${kind}`;
@@ -174,15 +191,15 @@
       column.append(label);
       place.append(column);
     });
-    place.setAttribute("aria-label", "Share of prompts by right responses of 16: yours and the mix");
+    place.setAttribute("aria-label", "Share of prompts by right responses of 16: yours and the distribution");
   }
 
-  function showSums(figures, mix, counts, price) {
-    const rows = costs(figures, mix, price).sort((one, other) => one.cost - other.cost);
+  function showCosts(figures, mix, counts, ratio) {
+    const rows = costs(figures, mix, ratio).sort((one, other) => one.cost - other.cost);
     const widest = Math.min(Math.max(...rows.map((row) => row.cost)), 3);
     find(".choose-bars").replaceChildren(...rows.map((row) => bar(row.name, row.cost, widest)));
     find(".choose-caption").textContent =
-      `At a price of ${price}, over the cheapest GRPO (the line); below 1 it pays. For the mean pass rate, prompts that come back, ` +
+      `At a cost ratio of ${ratio}, over the cheapest GRPO (the line); below 1 it pays. For the mean pass rate, prompts that come back, ` +
       "scores of unit norm.";
     find(".choose-fit").textContent = `Computed for ${describe(mix)}.`;
     histogram(counts, mix.seen);
@@ -190,23 +207,24 @@
 
   function show(figures) {
     const error = find(".choose-error");
-    const [visits, aim] = [find("#choose-visits").value, find("#choose-aim").value];
-    const bySums = visits === "many" && aim === "mean"; // elsewhere runs decide, and neither pass rates nor price do
-    find("#choose-visits").disabled = aim !== "mean";
-    for (const field of root.querySelectorAll("#choose-rates, #choose-price, [data-mix]")) field.disabled = !bySums;
+    const [visits, words, aim] = ["visits", "words", "aim"].map((key) => find(`#choose-${key}`).value);
+    const isComputed = byCalculation(visits, words, aim);
+    for (const field of root.querySelectorAll("#choose-visits, #choose-words")) field.disabled = aim !== "mean";
+    find("#choose-ratio").disabled = aim !== "mean" || (words === "no" && !isComputed);
+    for (const field of root.querySelectorAll("#choose-rates, [data-mix]")) field.disabled = !isComputed;
     try {
+      const ratio = Number(find("#choose-ratio").value);
+      const [lowest, highest] = figures.prices;
+      if (!find("#choose-ratio").disabled && !(ratio >= lowest && ratio <= highest)) {
+        throw new Error(`A cost ratio from ${lowest} to ${highest}: what training a token costs in generated ones.`);
+      }
       let mix = null;
-      if (bySums) {
-        const price = Number(find("#choose-price").value);
-        const [lowest, highest] = figures.prices;
-        if (!(price >= lowest && price <= highest)) {
-          throw new Error(`A price from ${lowest} to ${highest}: what training a token costs in generated ones.`);
-        }
+      if (isComputed) {
         const counts = parse(find("#choose-rates").value, figures.drawn);
         mix = likeliest(figures.mixes, counts);
-        showSums(figures, mix, counts, price);
+        showCosts(figures, mix, counts, ratio);
       }
-      const taken = advice(visits, aim, mix, Number(find("#choose-price").value));
+      const taken = advice(visits, words, aim, mix, ratio);
       find(".choose-command").textContent = `python train.py +experiment=${taken.take}`;
       find(".choose-because").textContent = taken.because;
       find(".choose-known").textContent = `Known from: ${taken.known}.`;
@@ -216,17 +234,17 @@
       error.hidden = false;
     }
     find(".choose-result").hidden = !error.hidden;
-    find(".choose-sums").hidden = !error.hidden || !bySums;
+    find(".choose-sums").hidden = !error.hidden || !isComputed;
   }
 
-  /** The table that prepare.py would print for a mix, of 1,000 prompts. */
+  /** The table that prepare.py would print for a distribution, of 1,000 prompts. */
   const example = (mix) => mix.seen.map((share, right) => `${right} ${Math.round(1000 * share)}`).join("\n");
 
   fetch("mixes.json")
     .then((answer) => answer.json())
     .then((figures) => {
       const asked = new URLSearchParams(location.search);
-      for (const key of ["visits", "aim", "price", "rates"]) {
+      for (const key of ["visits", "words", "aim", "ratio", "rates"]) {
         if (asked.has(key)) find(`#choose-${key}`).value = asked.get(key);
       }
       const preset = (name) => example(figures.mixes.find((mix) => mix.name === name));

@@ -28,6 +28,7 @@ from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.method_tables import TABLES as METHOD_TABLES
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
+from research.studies.by_signal import table as by_signal
 from research.studies.calculator import table as calculator
 from research.studies.contest import Contest
 from research.studies.coverage import table as coverage
@@ -36,6 +37,7 @@ from research.studies.does_it_pay import DEFAULT_MODEL as OF_DEFAULT_MODEL
 from research.studies.does_it_pay import table as does_it_pay
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
+from research.studies.field.dropping import TABLES as DROPPING_TABLES
 from research.studies.field.fresh import CONTEST as FRESH
 from research.studies.field.newer import CONTEST as NEWER
 from research.studies.field.newer import TUNING as NEWER_TUNING
@@ -635,7 +637,9 @@ TABLES: dict[str, Callable[[], str]] = {
     **ESTIMATOR_TABLES,
     **METHOD_TABLES,
     **GPU_TABLES,
+    **DROPPING_TABLES,
     "when_to_use": when_to_use,
+    "when_to_use_by_signal": by_signal,
 }
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ SMALLEST = {
     "studies.coverage": ["--studies", 2],
     "studies.does_it_pay": [],
     "studies.field.compare": ["--report-only"],
+    "studies.field.dropping": ["--report-only"],
     "studies.field.fresh": ["--report-only"],
     "studies.field.tune": [],
     "studies.gradient_variance": [],

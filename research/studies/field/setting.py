@@ -37,19 +37,9 @@ def prepare() -> None:
         write(TRAIN, size=NUM_TRAIN, seed=1, apart_from=held_out)
 
 
-def field_run(
-    study: str,
-    method: str,
-    settings: Settings,
-    *,
-    seed: int,
-    max_tokens: int,
-    points: int,
-    more: Sequence[str] = (),
-    prefix: str = "",
-) -> StudyRun:
-    """Return a run of a method; arguments as of :func:`~research.studies.methods.budget_run`."""
-    task = (
+def task() -> tuple[str, ...]:
+    """Return the settings of model, problems and engine."""
+    return (
         "model=pretrained",
         f"model.path={MODEL.relative_to(ROOT)}",
         "data=jsonl",
@@ -64,6 +54,20 @@ def field_run(
         "rollout.engine.dtype=float32",
         "rollout.engine.kv_cache_gib=0.25",
     )
+
+
+def field_run(
+    study: str,
+    method: str,
+    settings: Settings,
+    *,
+    seed: int,
+    max_tokens: int,
+    points: int,
+    more: Sequence[str] = (),
+    prefix: str = "",
+) -> StudyRun:
+    """Return a run of a method; arguments as of :func:`~research.studies.methods.budget_run`."""
     return budget_run(
         f"field/{study}",
         method,
@@ -71,7 +75,7 @@ def field_run(
         seed=seed,
         max_tokens=max_tokens,
         points=points,
-        task=task,
+        task=task(),
         more=more,
         prefix=prefix,
     )

@@ -97,7 +97,7 @@ def test_the_script_finds_each_mix_again_and_its_costs_and_advice():
         "const counts = mix.seen.map((share) => Math.round(1e4 * share));"
         "const same = choose.likeliest(figures.mixes, counts);"
         "return [same.name, choose.costs(figures, same, 3), [0.1, 3].map("
-        "(price) => choose.advice('many', 'mean', same, price).take)]; })"
+        "(ratio) => choose.advice('many', 'no', 'mean', same, ratio).take)]; })"
     )
     assert [name for name, _, _ in found] == names
     for (name, costs, _), case in zip(found, cases(), strict=False):
@@ -121,26 +121,52 @@ def test_everything_that_is_advised_can_be_run(composed):
 
 
 ROWS = {
-    "many-words": "the same, and words or length say something of how hard they are",
-    "few": "prompts that come back a few times",
-    "once-words": "whose words or length say something of how hard they are",
-    "once-alike": "prompts that are seen once and read all alike",
-    "other": "an objective other than the mean pass rate",
+    "many-words": "| seen often, the text tells |",
+    "few": "| seen a few times, anything else |",
+    "few-words": "| seen a few times, the text tells, generating is dear |",
+    "once-words": "| seen once, the text tells |",
+    "dear": "| the text tells, training is dear |",
+    "once-alike": "| seen once, all prompts read alike |",
+    "other": "| another objective: log p, pass@k |",
 }
 
 
 @pytest.mark.parametrize(("situation", "row"), ROWS.items(), ids=ROWS)
-def test_where_sums_do_not_decide_the_advice_is_that_of_the_page_on_when_it_pays(situation, row):
+def test_where_calculations_do_not_decide_the_advice_is_that_of_the_page_on_when_it_pays(situation, row):
     take = run_script(f"choose.SITUATIONS[{json.dumps(situation)}].take")
     (line,) = [line for line in (choose.DOCS / "when_to_use.md").read_text().splitlines() if row in line]
     advised = line.split("|")[2]
-    assert f"`{take.split()[0]}`" in advised
-    assert all(word in advised for word in take.split()[1:] if situation != "other")
+    assert f"`{take.split()[0]}" in advised
+    assert all(word in advised for word in take.split()[1:])
 
 
 def test_every_situation_of_the_page_is_known_to_its_script():
     page = choose.FILE.with_name("index.md").read_text()
-    assert re.findall(r'<option value="([\w-]+)">', page) == ["many", *list(ROWS)[:4], "mean", "other"]
+    visits, words, aims = ["once", "few", "many"], ["yes", "no"], ["mean", "other"]
+    assert re.findall(r'<option value="([\w-]+)"', page) == [*visits, *words, *aims]
     assert set(run_script("Object.keys(choose.SITUATIONS)")) == set(ROWS)
     assert set(re.findall(r'data-mix="([^"]+)"', page)) == set(choose.NAMED.values())
-    assert f"likeliest of {len(FIGURES['mixes'])} mixes" in page
+    assert f"likeliest of {len(FIGURES['mixes'])} distributions" in page
+    taken = run_script(
+        f"{json.dumps(visits)}.flatMap((visit) => {json.dumps(words)}.flatMap((word) => [0.5, 20].flatMap((ratio) =>"
+        f"{json.dumps(aims)}.map((aim) => choose.advice(visit, word, aim, figures.mixes[2], ratio).take))))"
+    )
+    assert len(taken) == len(visits) * len(words) * len(aims) * 2
+    assert all(taken)
+
+
+PATHS = [  # of the tree, from its top: how often prompts are seen, whether the text tells, the cost ratio
+    *[("once", "yes", 0.9), ("once", "yes", 1.1), ("once", "no", 1.0)],
+    *[("few", "yes", 0.9), ("few", "yes", 1.1), ("few", "no", 1.0)],
+    *[("many", "yes", 0.9), ("many", "yes", 1.1)],
+]
+
+
+def test_the_tree_and_the_script_advise_the_same():
+    """Where prompts come back and nothing tells, the tree has one bound for all; the script has each distribution's."""
+    picture = choose.FILE.with_name("tree.svg").read_text()
+    leaves = re.findall(r'font-family="Menlo[^>]*>(\w+)</text>', picture)
+    advised = run_script(
+        f"{json.dumps(PATHS)}.map(([visits, words, ratio]) => choose.advice(visits, words, 'mean', null, ratio).take)"
+    )
+    assert leaves == [*(take.split()[0] for take in advised), "ada", "grpo"]
