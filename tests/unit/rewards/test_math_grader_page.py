@@ -15,13 +15,13 @@ _ROW = re.compile(r"^\| `(.*?)`.*? \| (.*?) ?\| (.*?) ?\|$", re.MULTILINE)
 
 
 def rules():
-    """Gold, answer and reward of every pair of the page's table of rules; ``\\|`` is a bar inside a cell."""
+    """Gold, answer and reward of every pair of the page's table of rules."""
     (table,) = re.findall(
         r"^\| gold \| right \| wrong \|\n\|[-|]+\n((?:\|.*\n)+)", PAGE.read_text("utf-8"), re.MULTILINE
     )
     return [
-        (gold, answer.replace("\0", "|"), reward)
-        for gold, *columns in _ROW.findall(table.replace("\\|", "\0"))
+        (gold, answer, reward)
+        for gold, *columns in _ROW.findall(table)
         for reward, cell in zip((1.0, 0.0), columns, strict=True)
         for answer in re.findall(r"`([^`]+)`", cell)
     ]
