@@ -270,10 +270,14 @@ def _words(text: str) -> str:
     return re.sub(r"`{1,2}([^`]+)`{1,2}", lambda match: " ".join(_CODE for _ in match[1].split()), text)
 
 
-_OTHER_SENSES = "".join(
+_OTHER_BEFORE = "".join(
     rf"(?<!{word} )" for word in ("option or", "option,", "Hydra", "config", "process", "CUDA", "code")
 )
-"""Of "group" and "block"."""
+_OTHER_AFTER = r"(?! handlers?\b| to noise\b)"
+"""What "group", "block" and "signal" have around them where they mean something else."""
+
+
+_LINK_OR_CODE = re.compile(r"`[^`\n]*`|!?\[[^\[\]]*\](?:\([^)]*\)|\[[^\]]*\])|<[^>\n]*>")
 
 
 def terms() -> dict[str, re.Pattern[str]]:
@@ -285,7 +289,7 @@ def terms() -> dict[str, re.Pattern[str]]:
         anchor = heading.lower().replace(" ", "-")
         names = [re.escape(name.strip().lower()).removesuffix("s") for name in heading.split(" and ")]
         found[anchor] = re.compile(
-            rf"{_OTHER_SENSES}(?<![\w`\[/=.-])(?:{'|'.join(names)})s?(?![\w`=/-])", re.IGNORECASE
+            rf"{_OTHER_BEFORE}(?<![\w`\[/=.-])(?:{'|'.join(names)})s?(?![\w`=/-]){_OTHER_AFTER}", re.IGNORECASE
         )
     return found
 
@@ -313,15 +317,14 @@ def _first_uses(page: Path) -> list[tuple[int, int, int, str, str]]:
     """Return line, start, end, words and anchor of each term's first use in a paragraph, if no link stands before."""
     text = page.read_text(encoding="utf-8")
     lines = text.splitlines()
+    hidden = _LINK_OR_CODE.sub(lambda match: re.sub(r"[^\n]", "`", match[0]), text).splitlines()
     prose = [number for token in _prose_tokens(text) if token.map for number in range(*token.map)]
     found = []
     for anchor, pattern in terms().items():
         for number in prose:
-            line = lines[number]
-            if f"glossary.md#{anchor})" in line:
+            if f"glossary.md#{anchor})" in lines[number]:
                 break
-            hidden = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)|!\[[^\]]*\]|<[^>]*>", lambda m: "`" * len(m[0]), line)
-            if match := pattern.search(hidden):
+            if match := pattern.search(hidden[number]):
                 found.append((number, match.start(), match.end(), match[0], anchor))
                 break
     return found
