@@ -176,6 +176,7 @@ def with_options():
             yield pytest.param(name, rest, told, id=f"{page} {name} {' '.join([*rest, *sorted(told)])}"[:90])
 
 
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules after import:RuntimeWarning")  # of runpy
 @pytest.mark.parametrize(("name", "words", "told"), list(with_options()))
 def test_a_program_knows_the_options_of_the_page(name, words, told, monkeypatch):
     parser = parser_of(name, [word.split("|")[0] for word in words], monkeypatch)
