@@ -286,7 +286,7 @@ def terms() -> dict[str, re.Pattern[str]]:
         return {}
     found = {}
     for heading in re.findall(r"^## (.+)$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE):
-        anchor = heading.lower().replace(" ", "-")
+        anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
         names = [re.escape(name.strip().lower()).removesuffix("s") for name in heading.split(" and ")]
         found[anchor] = re.compile(
             rf"{_OTHER_BEFORE}(?<![\w`\[/=.-])(?:{'|'.join(names)})s?(?![\w`=/-]){_OTHER_AFTER}", re.IGNORECASE
