@@ -57,7 +57,7 @@ _CODE = "CODE"
 _INTERVAL = re.compile(r"([+-]?\d[\d.,]*)\s+\[[^\[\]]*\d[^\[\]]*\]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*]*\s+(?=[\"'(\[*]*[A-Z])")
 _ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|vs|et al|cf|approx|Fig|No|St|Dr)\.")
-_NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d,]*(?:\.\d+)*(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.])(?<!\w-)[+-]?\d[\d,]*(?:\.\d+)*(?![\w])")
 
 
 class Text(NamedTuple):
@@ -286,7 +286,7 @@ def terms() -> dict[str, re.Pattern[str]]:
         return {}
     found = {}
     for heading in re.findall(r"^## (.+)$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE):
-        anchor = heading.lower().replace(" ", "-")
+        anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
         names = [re.escape(name.strip().lower()).removesuffix("s") for name in heading.split(" and ")]
         found[anchor] = re.compile(
             rf"{_OTHER_BEFORE}(?<![\w`\[/=.-])(?:{'|'.join(names)})s?(?![\w`=/-]){_OTHER_AFTER}", re.IGNORECASE

@@ -354,7 +354,7 @@ def test_the_arguments_that_config_gives_are_exact(tmp_path):
     ("changes", "said"),
     [
         ({"train_dataset": None}, "train_dataset must be ada.dataset"),
-        ({"reward_funcs": [len]}, "advantages alone"),
+        ({"reward_funcs": [len]}, "must be only ada.advantages"),
         ({"reward_weights": [2.0]}, "AdaRollouts takes reward_weights"),
         ({"scale_rewards": "group"}, "would rescale"),
         ({"multi_objective_aggregation": "normalize_then_sum"}, "would rescale"),
@@ -704,7 +704,7 @@ def test_engine_logprobs_reach_trl_and_fillers_have_one():
     assert output["ada"] == [1.0, -0.5, -0.5]
     assert output["env_mask"] == [[1, 1], [0], [0]]
     rows.add_group([1], [Row(0, Drawn([4], None), 1.0, 0.5)], scale=1.0, group_size=2, eos_token_id=0)
-    with pytest.raises(ValueError, match="came without"):
+    with pytest.raises(ValueError, match="a response has none"):
         rows.output(with_logprobs=True)
     with pytest.raises(ValueError, match="raise num_generations"):
         rows.add_group([1], kept * 2, scale=1.0, group_size=2, eos_token_id=0)
@@ -716,7 +716,7 @@ def test_engine_logprobs_reach_trl_and_fillers_have_one():
 @pytest.mark.parametrize("found", ["1.15.2", "1.17.0", "2.0.0"])
 def test_another_version_is_refused_in_one_line(monkeypatch, found):
     monkeypatch.setattr(tested, "version", lambda name: found)
-    with pytest.raises(ImportError, match=r"tested with trl>=1.16,<1.17, and") as caught:
+    with pytest.raises(ImportError, match=r"tested with trl>=1.16,<1.17, but") as caught:
         check_installed()
     assert "\n" not in str(caught.value)
 

@@ -58,8 +58,8 @@ def errors(*overrides, launched=BY_ITSELF):
     ("overrides", "launched", "message"),
     [
         (["trainer.devices=2", APART], BY_ITSELF, "several processes train with trainer=fsdp"),
-        (["trainer.devices=0"], BY_ITSELF, "trainer.devices = 0 is no number of at least 1; use trainer.devices=1"),
-        (["trainer.num_nodes=many"], BY_ITSELF, "trainer.num_nodes = many is no number"),
+        (["trainer.devices=0"], BY_ITSELF, "trainer.devices = 0 must be a number of at least 1; use trainer.devices=1"),
+        (["trainer.num_nodes=many"], BY_ITSELF, "trainer.num_nodes = many must be a number"),
         ([], TWO, "torchrun started 2 processes, but trainer.devices x trainer.num_nodes = 1"),
         (["trainer=fsdp"], TWO, "the engine would take over torch's process group, which trainer.strategy = Sharded"),
         (["trainer=ddp", "trainer.devices=1"], BY_ITSELF, "which trainer.strategy = ReplicatedStrategy needs for its"),

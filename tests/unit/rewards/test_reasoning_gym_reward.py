@@ -81,7 +81,9 @@ def test_a_verifier_that_gives_any_text_full_marks_is_refused():
     entry = prompt.reference["entry"]
     wrong = {"True": "False", "False": "True"}[entry["answer"]]
     assert reasoning_gym.create_dataset("game_of_life_halting").score_answer(wrong, entry) == 1.0
-    with pytest.raises(ValueError, match="'game_of_life_halting' gives 'I do not know' full marks.*reward=exact_match"):
+    with pytest.raises(
+        ValueError, match=r"'game_of_life_halting' gives 'I do not know' full marks.*reward=exact_match"
+    ):
         ReasoningGymReward(WholeResponse(), binary=True).check_prompt(prompt)
     exact = ExactMatchReward(WholeResponse())
     exact.check_prompt(prompt)

@@ -162,7 +162,9 @@ def test_pools_of_steps_to_come_wait_for_their_turn(made):
 
 
 @pytest.mark.parametrize("fails_at", [1, 4])
-@pytest.mark.filterwarnings("ignore:an update ran out of memory", "ignore:rollout.stream_gradients. the memory")
+@pytest.mark.filterwarnings(
+    "ignore:an update ran out of memory", "ignore:rollout.stream_gradients. there is not enough memory"
+)
 def test_without_memory_all_of_the_step_is_computed_by_its_update(made, fails_at):
     """Either while the rollout goes on, or afterwards, when what was streamed is lost with the failed attempt."""
     policy = made()

@@ -136,7 +136,7 @@ def test_stratified_finds_such_a_reward_among_those_not_kept():
 @pytest.mark.parametrize(
     ("rewards", "options", "message"),
     [
-        ([-1.0, 0.0], {}, r"weight_power = 1.* which is -0.5 .*use advantage.weight_power=0"),
+        ([-1.0, 0.0], {}, r"weight_power = 1.* which is -0.5 .*Use advantage.weight_power=0"),
         ([1.0, -1.0], {}, "which is 0 in a pool whose rewards differ"),
         # a first round below 0, although the pool's mean is above it
         ([-1.0, 0.0, 4.0], {"max_weight": 8.0, "pass_rate": FirstRoundRate()}, r"which is -0\.5 in a pool whose rew"),
