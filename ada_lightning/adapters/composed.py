@@ -280,7 +280,7 @@ def _part_refusals(experiment: str, run: MethodView) -> Iterator[str]:
     norm = _name(run, "sampler.gradient_norm")
     if norm not in ("", "ConstantNorm"):
         yield (
-            f"{experiment}: {norm} asks for gradients of the policy, which a loop outside does not hand over; use "
+            f"{experiment}: {norm} asks for gradients of the policy, which a loop of your own does not hand over; use "
             "**{'sampler/gradient_norm': 'constant'}, or another sampler"
         )
     if run.has("sampler", Trait.CUTS_RESPONSES):
