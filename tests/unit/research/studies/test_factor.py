@@ -1,6 +1,7 @@
 """Runs of one's own compared as the studies compare theirs: the same figures, and clear refusals."""
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 from research.studies import factor
 from tests.unit.analysis.report.small_folder import write_run
 
-ROWS = Path(__file__).parents[4] / "docs/studies/cost_benefit/fresh.jsonl"
+DOCS = Path(__file__).parents[4] / "docs"
+ROWS = DOCS / "studies/cost_benefit/fresh.jsonl"
+OWN_ROWS = DOCS / "studies/own_rule/runs.jsonl"
 FINISHED = {"status": "finished"}
 SPENT = {
     "generated_tokens": "rollout/generated_tokens",
@@ -67,6 +70,16 @@ def test_committed_runs_have_the_figures_of_the_page(tmp_path, capsys):
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| chosen")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[:6] == ["chosen", "5", "0.431", "+0.056 [+0.047, +0.064]", "2.07 [1.75, 2.45]", "1.25 [1.03, 1.50]"]
+
+
+def test_the_page_shows_what_the_command_prints_of_its_runs(tmp_path, capsys):
+    for line in OWN_ROWS.read_text().splitlines():
+        row = json.loads(line)
+        folder_of(tmp_path, row["method"], row)
+    factor.main([str(tmp_path), "--against", "grpo"])
+    printed = sorted(capsys.readouterr().out.splitlines())
+    (shown,) = re.findall(r"^```text\n(.*?)^```$", (DOCS / "extending.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert sorted(shown.splitlines()) == printed
 
 
 def test_half_of_the_tokens_is_a_factor_of_two(tmp_path, capsys):
