@@ -57,7 +57,7 @@ _CODE = "CODE"
 _INTERVAL = re.compile(r"([+-]?\d[\d.,]*)\s+\[[^\[\]]*\d[^\[\]]*\]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*]*\s+(?=[\"'(\[*]*[A-Z])")
 _ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|vs|et al|cf|approx|Fig|No|St|Dr)\.")
-_NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d,]*(?:\.\d+)*(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.])(?<!\w-)[+-]?\d[\d,]*(?:\.\d+)*(?![\w])")
 
 
 class Text(NamedTuple):

@@ -270,23 +270,23 @@ def _part_refusals(experiment: str, run: MethodView) -> Iterator[str]:
     if _name(run, "estimator") == "KlHistory":
         yield (
             f"{experiment}: KlHistory forgets by how far the policy has moved on earlier responses, which a loop "
-            "outside does not hand over; use estimator='beta_history'"
+            "of your own does not hand over; use estimator='beta_history'"
         )
     for key in (key for key in ADVANTAGES if run.is_a(key, ComparesWithInitial)):
         yield (
             f"{experiment}: {_name(run, key)} compares with the initial policy's log-probabilities, which a "
-            "loop outside does not hand over; use another advantage"
+            "loop of your own does not hand over; use another advantage"
         )
     norm = _name(run, "sampler.gradient_norm")
     if norm not in ("", "ConstantNorm"):
         yield (
-            f"{experiment}: {norm} asks for gradients of the policy, which a loop outside does not hand over; use "
+            f"{experiment}: {norm} asks for gradients of the policy, which a loop of your own does not hand over; use "
             "**{'sampler/gradient_norm': 'constant'}, or another sampler"
         )
     if run.has("sampler", Trait.CUTS_RESPONSES):
         yield (
-            f"{experiment}: {_name(run, 'sampler')} gives responses limits of their own, which a loop outside does not "
-            "ask its engine for; use another sampler"
+            f"{experiment}: {_name(run, 'sampler')} gives responses limits of their own, which a loop of your own does "
+            "not ask its engine for; use another sampler"
         )
 
 

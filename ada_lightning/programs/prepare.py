@@ -79,7 +79,7 @@ def train_command(cfg: DictConfig, overrides: Sequence[str]) -> str:
         kept = [line for line in kept if line.partition("=")[0].lstrip("+") != NUM_HELDOUT]
         kept.append(f"{NUM_HELDOUT}={max(1, min(64, num_prompts // 10))}")
     history = f"estimator.history_file={folder / 'history.json'}"
-    return shlex.join([*start_of("train"), "+experiment=ada_seq_balance", *kept, f"data.only={folder}", history])
+    return shlex.join([*start_of("train"), "+experiment=grpo_chosen", *kept, f"data.only={folder}", history])
 
 
 def _is_own(override: str) -> bool:

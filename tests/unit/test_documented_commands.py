@@ -64,7 +64,8 @@ OWN = {
     "selection=shortest",
     "loss=soft_clip",  # docs/extending.md makes them
     "+experiment=mine",
-    "trainer.rollout_data_dir=DIR",  # verl's
+    "trainer.rollout_data_dir=DIR",  # verl's, and the next
+    "data.train_batch_size=128",
 }
 
 PARSED = {"report": report._arguments, "export": export._arguments, "audit": command._arguments}

@@ -129,7 +129,7 @@ def test_the_command_trains_on_the_selection(whole):
     command = train_command(
         composed(f"run_dir={whole}", *SCRIPTED), [*SCRIPTED, "+data.source.tasks.chain_sum.weight=2"]
     ).split()
-    assert command[:3] == ["python", "train.py", "+experiment=ada_seq_balance"]
+    assert command[:3] == ["python", "train.py", "+experiment=grpo_chosen"]
     assert not override_errors(command[2:], CONF, "train")
     cfg = composed(*command[2:], name="train")
     assert cfg.data.only == str(whole)
@@ -152,7 +152,7 @@ def test_what_only_preparing_knows_is_left_out_of_the_command():
         "seed=3",
     ]
     assert train_command(OmegaConf.create({"run_dir": "a b"}), overrides) == (
-        "python train.py +experiment=ada_seq_balance data=jsonl seed=3 'data.only=a b' "
+        "python train.py +experiment=grpo_chosen data=jsonl seed=3 'data.only=a b' "
         "'estimator.history_file=a b/history.json'"
     )
 

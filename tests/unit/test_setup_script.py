@@ -123,4 +123,7 @@ def test_make_sets_up_before_it_trains_or_tests_and_only_when_needed(tmp_path):
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / ".ready").write_text("")
     assert planned("train") == [train]
-    assert [line.split()[2] for line in planned("test")] == ["ruff", "ruff", "mypy", "pytest"]
+    assert [
+        line.removeprefix(".venv/bin/python -m ").removeprefix(".venv/bin/python ").split()[0]
+        for line in planned("test")
+    ] == ["ruff", "ruff", "mypy", "scripts/lint_prose.py", "pytest"]

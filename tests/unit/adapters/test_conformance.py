@@ -77,7 +77,7 @@ def test_every_experiment_that_is_taken_does_what_its_tape_says(name):
 
 @pytest.mark.parametrize("name", sorted(ASKS_THE_POLICY | IS_A_LOSS))
 def test_what_asks_the_policy_or_is_a_loss_is_refused_by_a_sentence(name):
-    reason = "a loop outside does not hand over" if name in ASKS_THE_POLICY else "do this part in your own update"
+    reason = "a loop of your own does not hand over" if name in ASKS_THE_POLICY else "do this part in your own update"
     with pytest.raises(ConfigError, match=reason):
         Core(name, prompts=PROMPTS)
 
