@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import sys
 
 import pytest
 
+from ada_lightning.adapters import Core
+from ada_lightning.config.problems import ConfigError
+from ada_lightning.core.options import OPTIONS
 from ada_lightning.core.records import Prompt, Response, ResponsePool
+from ada_lightning.methods.recipe import RECIPES
 from tests.integration.conftest import QUIET, ROOT, SMALL, WITHOUT_VLLM
 
 pytestmark = pytest.mark.vllm
@@ -69,11 +74,25 @@ def test_what_the_page_says_is_refused_is_refused(started):
     assert QUOTED.findall(PAGE)[0] in result.stdout + result.stderr
 
 
-def test_the_rule_of_answers_stops_where_two_differ(own_folder, monkeypatch):
+@pytest.fixture
+def disagreement(own_folder, monkeypatch):
+    """The page's module; what it made known is unknown again afterwards."""
     monkeypatch.syspath_prepend(str(own_folder / "my_conf"))
-    monkeypatch.delitem(sys.modules, "disagreement", raising=False)
-    import disagreement
+    yield importlib.import_module("disagreement")
+    del sys.modules["disagreement"], RECIPES["disagreement"], OPTIONS["sampler"]["disagreement"]
 
+
+def test_the_advantages_of_the_page_go_with_it_and_exact_does_not(disagreement):
+    (listed,) = re.findall(r"need no rule of counts: (.*?)\. `advantage=exact`", PAGE, re.DOTALL)
+    names = re.findall(r"`(\w+)`", listed)
+    assert len(names) == 9
+    for name in names:
+        Core(disagreement.DISAGREEMENT.with_(advantage=name, loss=None), ["a", "b"])
+    with pytest.raises(ConfigError, match="by more than its counts"):
+        Core(disagreement.DISAGREEMENT.with_(advantage="exact", loss=None), ["a", "b"])
+
+
+def test_the_rule_of_answers_stops_where_two_differ(disagreement):
     sampler = disagreement.DisagreementSampler(group_size=16)
 
     def wanted(*answers):
