@@ -26,7 +26,7 @@ class Standing:
     method: str
     num_seeds: int
     level: float
-    """Held-out avg@4 at the end, mean over seeds; then the lowest and the highest of them."""
+    """Held-out avg@4 of the last three evaluations, mean over seeds; then the lowest and the highest of them."""
     lowest: float
     highest: float
     gain: Estimate
@@ -128,7 +128,11 @@ class Contest:
         if apart:
             costs.append(f"tokens, seeds {' and '.join(map(str, apart))} alone")
         return markdown(
-            ["method", f"{self.rate.partition(' ')[0]} at the end", "minus the best GRPO's", *costs, "seeds"], rows
+            [
+                *("method", f"{self.rate.partition(' ')[0]}, mean of the last three", "minus the best GRPO's"),
+                *(*costs, "seeds"),
+            ],
+            rows,
         )
 
     def prices(self) -> str:

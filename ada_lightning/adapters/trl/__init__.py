@@ -24,6 +24,8 @@ def check_installed() -> None:
 
 check_installed()
 
-from ada_lightning.adapters.trl.rollouts import AdaRollouts  # noqa: E402 - after the check, whose message is the better one
+# After the check, whose message is the better one.
+from ada_lightning.adapters.trl.graded import graded_by  # noqa: E402
+from ada_lightning.adapters.trl.rollouts import AdaRollouts  # noqa: E402
 
-__all__ = ["AdaRollouts"]
+__all__ = ["AdaRollouts", "graded_by"]

@@ -15,6 +15,7 @@ from transformers.trainer_callback import ExportableState
 from ada_lightning.adapters.core import Core
 from ada_lightning.adapters.pools import Pool, Pools
 from ada_lightning.adapters.trl.arguments import approximations, refusals, updates_of_a_rollout
+from ada_lightning.adapters.trl.figures import figures_of
 from ada_lightning.adapters.trl.grading import Grading, RewardFunction
 from ada_lightning.adapters.trl.rows import Drawn, PromptRows, Rows
 from ada_lightning.adapters.trl.sampling import generate, tokenize
@@ -193,7 +194,7 @@ class AdaRollouts:
                 )
             num_graded += self._round([each for each in launched if each[0].slot in mine], pools, trainer)
         output = self._output([pools[slot] for slot in mine], trainer)
-        self.figures = _figures(pools)
+        self.figures = figures_of(pools)
         if not num_graded and trainer.accelerator.is_main_process:
             text = f"no response of step {self.core.step} has a reward: every reward function returned None or NaN"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
@@ -341,17 +342,6 @@ class _Stream:
 
 def _is_truncated(completion_ids: Sequence[int], trainer: Any) -> bool:
     return not completion_ids or completion_ids[-1] not in trainer.eos_token_ids
-
-
-def _figures(pools: Pools) -> dict[str, float]:
-    drawn = pools.pools_drawn()
-    stats, responses = pools.step.stats, [response for pool in drawn for response in pool.responses]
-    return {
-        "ada/responses": float(stats.num_drawn),
-        "ada/tokens": float(stats.drawn_tokens),
-        "ada/reward": sum(response.reward for response in responses) / max(len(responses), 1),
-        "ada/signal": sum(bool(pool.kept()) for pool in pools) / max(len(drawn), 1),
-    }
 
 
 class AdaState(TrainerCallback, ExportableState):

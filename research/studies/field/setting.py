@@ -1,4 +1,8 @@
-"""The field: model, problems and engine that all of its runs share, and where their results are."""
+"""The field: model, problems and engine that all of its runs share, and where their results are.
+
+``python -m research.studies.field.setting`` makes model and problems in ``runs/field``, and prints the settings with
+which ``train.py`` uses them.
+"""
 
 from __future__ import annotations
 
@@ -79,3 +83,8 @@ def field_run(
         more=more,
         prefix=prefix,
     )
+
+
+if __name__ == "__main__":
+    prepare()
+    print(" ".join(task()))

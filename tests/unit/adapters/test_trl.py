@@ -252,56 +252,6 @@ def test_responses_of_the_trainers_own_model(tmp_path):
         trainer.evaluate(Dataset.from_list([{"prompt": "never seen"}]))
 
 
-QUESTIONS = [{"prompt": f"What is {number} + {number}?", "answer": str(2 * number)} for number in range(80)]
-SMALLER = {"max_steps=200": "max_steps=2", "max_completion_length=512": "max_completion_length=8"}
-"""What the page for TRL users has, and what takes seconds."""
-
-
-@pytest.mark.parametrize("method", ["grpo_chosen", "ada_seq_balance"])
-def test_the_page_for_trl_users_runs(method, tmp_path, monkeypatch, capsys):
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    page = (ROOT / "docs" / "trl.md").read_text(encoding="utf-8")
-    code, other = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    (said,) = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    (line,) = [line for line in code.splitlines() if line.startswith("ada = ")]
-    if method == "ada_seq_balance":
-        code = code.replace(line + "\n", other)
-    assert f'AdaRollouts("{method}"' in code
-    for theirs, ours in SMALLER.items():
-        assert theirs in code
-        code = code.replace(theirs, ours)
-    monkeypatch.chdir(tmp_path)
-    folder = trl_world.model_folder()
-    settings = {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "report_to": "none", "save_steps": 1}
-    settings |= {"disable_tqdm": True, "logging_steps": 1}
-    names = {
-        "dataset": QUESTIONS, "is_right": trl_world.reward, "tokenizer": AutoTokenizer.from_pretrained(folder),
-        "model": AutoModelForCausalLM.from_pretrained(folder), "settings": settings,
-    }  # fmt: skip
-    exec(code, names)
-    assert (said in capsys.readouterr().out) == (method == "ada_seq_balance")
-    assert json.loads((tmp_path / "runs/mine/checkpoint-2/trainer_state.json").read_text())["global_step"] == 2
-    log = [figures for figures in names["trainer"].state.log_history if "ada/signal" in figures]
-    assert {"ada/responses", "ada/reward", "ada/tokens", "frac_reward_zero_std"} <= log[-1].keys()
-    assert all(figures["ada/signal"] == pytest.approx(1 - figures["frac_reward_zero_std"]) for figures in log)
-    if method == "grpo_chosen":  # prompts of a step after choosing, and responses of each
-        assert [figures["ada/responses"] for figures in log] == [16 * 4] * len(log)
-
-
-def test_the_page_for_trl_users_says_how_many_candidates_a_step_has():
-    curriculum = AdaRollouts("grpo_chosen", QUESTIONS, reward=trl_world.reward, num_prompts=16).core._method.curriculum
-    page = (ROOT / "docs" / "trl.md").read_text(encoding="utf-8")
-    assert f"the best of {16 * curriculum.candidate_ratio:g} candidates" in page
-
-
-def test_the_page_for_trl_users_names_the_versions_of_vllm_that_trl_takes():
-    (wanted,) = [line for line in importlib.metadata.requires("trl") or [] if line.startswith("vllm")]
-    low, high = (re.search(rf"{bound}(\d+\.\d+)", wanted)[1] for bound in (">=", "<="))
-    page = (ROOT / "docs" / "trl.md").read_text(encoding="utf-8")
-    assert f"TRL {importlib.metadata.version('trl').rpartition('.')[0]} takes vLLM {low} to {high}" in page
-
-
 @pytest.mark.parametrize(
     ("method", "said"),
     [
