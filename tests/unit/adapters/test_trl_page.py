@@ -161,7 +161,8 @@ def test_the_rank_correlation_is_that_of_a_run(forecasts):
         core.tell(pools)
     assert found[0] is None
     assert (found[-1] is not None and found[-1] > 0.9) == forecasts
-    assert ("estimator/rank_correlation" in of_all_steps.compute()) == forecasts
+    if forecasts:
+        assert of_all_steps.compute()["estimator/rank_correlation"] > 0.5
 
 
 @pytest.mark.filterwarnings("error::UserWarning")  # it calls no math-verify
