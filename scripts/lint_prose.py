@@ -277,7 +277,10 @@ _OTHER_AFTER = r"(?! handlers?\b| to noise\b)"
 """What "group", "block" and "signal" have around them where they mean something else."""
 
 
-_LINK_OR_CODE = re.compile(r"`[^`\n]*`|!?\[[^\[\]]*\](?:\([^)]*\)|\[[^\]]*\])|<[^>\n]*>")
+_LINK_OR_CODE = re.compile(
+    r"<!-- table: .*?<!-- end -->|`[^`\n]*`|!?\[[^\[\]]*\](?:\([^)]*\)|\[[^\]]*\])|<[^>\n]*>", re.DOTALL
+)
+"""Where no link is written: also in text that a command makes."""
 
 
 def terms() -> dict[str, re.Pattern[str]]:
