@@ -6,30 +6,25 @@
   const SITUATIONS = {
     few: {
       take: "grpo",
-      because: "On a real model of 135M parameters three seeds could tell no method from GRPO, and GRPO trains on the fewest tokens.",
+      because:
+        "On a real model of 135M parameters three seeds could tell no method from GRPO, and GRPO trains on the fewest tokens. If the text " +
+        "tells and generated tokens are what costs you, try grpo_chosen estimator.spread_scale=0.1 next to it.",
       known: "runs of SmolLM2",
     },
-    "few-words": {
-      take: "grpo_chosen estimator.spread_scale=0.1",
-      because:
-        "It saved generated tokens on a real model whose prompts were seen once. In seconds little or nothing was left. Nothing larger " +
-        "than 135M parameters was run; watch rollout/signal_ratio and estimator/rank_correlation.",
-      known: "runs of SmolLM2, prompts seen once",
-    },
     "many-words": {
-      take: "grpo_chosen data.num_minibatches=4 data.prompts_per_step=128",
+      take: "grpo_chosen data.num_minibatches=4 data.prompts_per_step=128 optimizer/schedule=linear",
       because: "Similar words and earlier visits say which prompts will differ, and nothing is drawn to find out.",
       known: "runs of a tiny model at a cost ratio of about 1",
     },
     "once-words": {
       take: "grpo_chosen data.num_minibatches=4 data.prompts_per_step=128",
       because:
-        "GRPO except for its prompts: it looks at four for each that trains. ada_similar data.num_minibatches=4 " +
+        "GRPO except for its prompts: it looks at four for each that it samples, so you need four times as many. ada_similar data.num_minibatches=4 " +
         "data.prompts_per_step=128 selection=thinned went further in a tiny model, and trains on more of what it draws.",
       known: "runs of a tiny model at a cost ratio of about 1; of SmolLM2, not decided",
     },
     dear: {
-      take: "rarer_class data.num_minibatches=4 data.prompts_per_step=128",
+      take: "rarer_class data.num_minibatches=4 data.prompts_per_step=128 optimizer/schedule=linear",
       because:
         "It draws one response of each chosen prompt and trains on the surprising ones: a third of the tokens in a tiny model. It is " +
         "less certain than grpo_chosen.",
@@ -129,8 +124,8 @@
     if (aim !== "mean") return SITUATIONS.other;
     if (byCalculation(visits, words, aim)) return MANY[mix.take.filter(([from]) => from <= ratio).pop()[1]];
     if (words === "no") return visits === "once" ? SITUATIONS["once-alike"] : SITUATIONS.few;
-    if (ratio <= 1) return SITUATIONS[`${visits}-words`];
-    return visits === "few" ? SITUATIONS.few : SITUATIONS.dear;
+    if (visits === "few") return SITUATIONS.few;
+    return visits === "many" && ratio > 1 ? SITUATIONS.dear : SITUATIONS[`${visits}-words`];
   }
 
   const percent = (share) => `${Math.round(100 * share)} %`;

@@ -488,8 +488,8 @@ def _allocators(mix: str) -> str:
     width = stats.t.ppf(0.975, content["steps"] - 1)
 
     def shown(mean: Mapping[str, float], digits: int) -> str:
-        if not mean["error"]:  # what the others are multiples of
-            return "1"
+        if not mean["error"]:  # what the others are multiples of, or what never has a signal
+            return f"{mean['mean']:.0f}"
         return f"{mean['mean']:.{digits}f} ± {width * mean['error']:.{digits}f}"
 
     columns: dict[str, Cell] = {

@@ -80,6 +80,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "1 %": BY_HAND, "5 %": BY_HAND, "10 %": BY_HAND, "60 %": "an example", "0.4": "a setting",
         "4.1": "calc 4 + 0.1",
     },
+    "docs/extending.md": {"1.7": "calc 1 / 0.60"},
     "docs/gpu.md": {
         "29.8": f"{GPU} plan_gib/checkpointing",
         "1.21": f"{GPU} trainers/gpu/seconds",
@@ -156,7 +157,11 @@ NUMBERS: dict[str, dict[str, str]] = {
         "0.15": TINY, "0.22": FIELD, "0.2": "conf/paper/base.yaml", "0.28": "conf/paper/base.yaml",
         "0.015": "spread of runs on the first model, 2026-11-22",
     },
-    "docs/trl.md": {"0.7": "conf/rollout/_service.yaml", "0.15": TINY, "0.32": "a version"},
+    "docs/trl.md": {
+        "0.7": "conf/rollout/_service.yaml", "0.15": TINY, **dict.fromkeys(["0.32", "5.18", "5.19"], "a version"),
+        "0.01": "an example", "0.1": "an example", "1.5": "an example", "0.18": "calc 1 / 31 ** 0.5",
+        "0.34": "calc 1 - 0.1 ** 4 - 0.9 ** 4", "70 %": "docs/when_to_use.md, a rule",
+    },
     "docs/use.md": {"1.7": "= 1.74"},
     "docs/verl.md": {"5.11": "a version", "5.19": "a version"},
     "docs/walkthrough.md": dict.fromkeys(

@@ -122,10 +122,9 @@ def test_everything_that_is_advised_can_be_run(composed):
 
 ROWS = {
     "many-words": "| seen often, the text tells |",
-    "few": "| seen a few times, anything else |",
-    "few-words": "| seen a few times, the text tells, generating is dear |",
+    "few": "| seen a few times |",
     "once-words": "| seen once, the text tells |",
-    "dear": "| the text tells, training is dear |",
+    "dear": "| seen often, the text tells, training is dear |",
     "once-alike": "| seen once, all prompts read alike |",
     "other": "| another objective: log p, pass@k |",
 }
@@ -156,8 +155,7 @@ def test_every_situation_of_the_page_is_known_to_its_script():
 
 
 PATHS = [  # of the tree, from its top: how often prompts are seen, whether the text tells, the cost ratio
-    *[("once", "yes", 0.9), ("once", "yes", 1.1), ("once", "no", 1.0)],
-    *[("few", "yes", 0.9), ("few", "yes", 1.1), ("few", "no", 1.0)],
+    *[("once", "yes", 1.0), ("once", "no", 1.0), ("few", "yes", 1.0)],
     *[("many", "yes", 0.9), ("many", "yes", 1.1)],
 ]
 
