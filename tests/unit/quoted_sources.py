@@ -158,7 +158,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "0.015": "spread of runs on the first model, 2026-11-22",
     },
     "docs/trl.md": {
-        "0.7": "conf/rollout/_service.yaml", "0.15": TINY, **dict.fromkeys(["0.32", "5.18", "5.19"], "a version"),
+        "0.7": "conf/rollout/_service.yaml", "0.15": TINY, **dict.fromkeys(["5.18", "5.19"], "a version"),
         "0.01": "an example", "0.1": "an example", "1.5": "an example", "0.18": "calc 1 / 31 ** 0.5",
         "0.34": "calc 1 - 0.1 ** 4 - 0.9 ** 4", "70 %": "docs/when_to_use.md, a rule",
     },
