@@ -64,7 +64,7 @@ def walk(tmp_path_factory, programs, empty_store):
     (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in PROBLEMS))
     said = {"prepare": prints("prepare.py", *OWN, *BAND, "run_name=sums")}
     python, program, experiment, *shown = shlex.split(said["prepare"].splitlines()[-1].removeprefix("train on them: "))
-    assert (python, program, experiment) == ("python", "train.py", "+experiment=ada_seq_balance")
+    assert (python, program, experiment) == ("python", "train.py", "+experiment=grpo_chosen")
     for name, method in METHODS.items():
         said[name] = prints(program, f"+experiment={method}", *shown, *TRAINING, f"run_name={name}")
     said["before"] = prints("evaluate.py", *OWN, *EVALUATION)

@@ -51,6 +51,7 @@ def lines():
     texts += [(page, text) for page in PAGES for text in _INLINE.findall(read(page))]
     for page, text in texts:
         command, _, comment = text.partition(" # ")
+        command = re.sub(r"^[a-z]+=\$\((.*)\)$", r"\1", command)  # what a command prints, kept in a variable
         words = shlex.split(re.sub(r"<([^<>]*)>", "BLANK", command.split(" & ")[0]), comments=True)
         while words and re.match(r"[A-Z]+=", words[0]):
             words = words[1:]

@@ -9,9 +9,10 @@ Example:
     >>> parts |= {"loss": ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32))}
     >>> settings = {"num_minibatches": 1, "max_grad_norm": 1.0, "truncated": "grade"}
     >>> lines = describe_update(advantage=LeaveOneOutAdvantage(), **parts, **settings)
-    >>> lines[0], lines[-1]
-    ('update: increases the mean over prompts of f(p) = p (p: pass rate), exactly',
-     '  - policy.max_grad_norm = 1 can shorten an update, but does not change its direction')
+    >>> lines[0]
+    'update: increases the mean over prompts of f(p) = p (p: pass rate), exactly'
+    >>> lines[-1]
+    '  - policy.max_grad_norm = 1 can shorten an update, but does not change its direction'
 """
 
 from __future__ import annotations
