@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from research.benchmarks.report import DOCS
-from research.pictures import estimators, groups, lag, timeline
+from research.pictures import bars, estimators, groups, lag, timeline
 from research.pictures.svg import DARK, LIGHT
 
 PICTURES: dict[str, Callable[[], str]] = {
@@ -15,6 +15,8 @@ PICTURES: dict[str, Callable[[], str]] = {
     "step.svg": timeline.draw,
     "assets/advantages.svg": estimators.draw,
     "assets/lag.svg": lag.draw,
+    "gpu_memory.svg": bars.gpu_memory,
+    "rollout_speed.svg": bars.rollout_speed,
 }
 """How to draw each, by its path in ``docs``."""
 

@@ -25,7 +25,6 @@ SMALLEST = {
     "benchmarks.overhead": ["--steps", 2, *OVERRIDES],
     "benchmarks.one_file": ["--draw"],
     "benchmarks.startup": [],
-    "benchmarks.pictures": [],
     "benchmarks.reward_attack": ["--num", 20, "--orders", 4, "--judged", 200],
     "benchmarks.update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
     "pictures": [],

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from research.benchmarks.report import DOCS
-from research.pictures import estimators, groups, lag
+from research.pictures import bars, estimators, groups, lag
 from research.pictures.__main__ import PICTURES
 from research.pictures.svg import Use
 
@@ -54,3 +54,29 @@ def test_advantages_in_the_picture_are_those_of_their_rules():
     assert weights["exact"][0] == pytest.approx(-weights["exact"][1])
     assert weights["ada"] == pytest.approx((1 - 2 / 11, -3 / 11))  # two right of eight before, and the three others
     assert weights["ada_similar"] == weights["ada"]
+
+
+def test_bars_are_as_long_as_what_they_stand_for():
+    rows = [
+        bars.Bar("one", "", [bars.Segment(0, 3, "#111111"), bars.Segment(3, 1, "#222222")], limit=4),
+        bars.Bar("two", "", []),
+    ]
+    root = ElementTree.fromstring(bars.draw("a & b", rows, [("first", "#333333")], scale=4))
+    bar = {
+        each.get("fill"): (float(each.get("x")), float(each.get("width"))) for each in root if each.tag.endswith("rect")
+    }
+    (long_start, long_width), (short_start, short_width) = bar["#111111"], bar["#222222"]
+    assert long_width == 3 * short_width
+    assert short_start == long_start + long_width
+    (line,) = (each.get("d") for each in root if each.get("stroke") == bars.LIMIT)
+    assert float(line[1:].split()[0]) == short_start + short_width
+    assert root.get("aria-label") == "a & b"
+    texts = [each.text for each in root if each.tag.endswith("text") and each.text]
+    assert texts == ["a & b", "one", "two", "first"]
+
+
+def test_the_memory_picture_names_every_part():
+    picture = PICTURES["gpu_memory.svg"]()
+    assert picture.count(f'stroke="{bars.LIMIT}"') == 3
+    for part in ("weights", "gradients", "Adam", "activations, logits", "keys and values", "allowance (a guess)"):
+        assert f">{part}</text>" in picture
