@@ -85,6 +85,7 @@ class AdaptiveSampling(Callback):
         if policy.ranks.is_leader and not data.train_prompts:
             data.read(self.tokenizer, self.grader)
             method.check_prompts(data.train_prompts)
+            data.curriculum.check_prompts(data.train_prompts, data.prompts_per_step)
         policy.read_at_once(data.max_tokens_per_microbatch)
         streamed = None
         if service.stream_gradients:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
+from ada_lightning.methods.curriculum.auto import sentence_of_change
 from ada_lightning.run.terminal import duration
 
 from .budget import share_spent
@@ -57,6 +58,7 @@ class Progress(RolloutListener):
         self._phase = ""
         self._shown_at = 0.0
         self._facts = ""
+        self._before: Mapping[str, float] = {}
         self._bar: RichProgress | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -117,6 +119,9 @@ class Progress(RolloutListener):
         left = f"left {duration(self._left_s(spent))}"
         if self._steps_seen == 1:
             self._timed_from = (1, self._now(), spent)
+        if change := sentence_of_change(self._before, figures):
+            self._print(change)
+        self._before = figures
         facts = _figures(figures, FACTS)
         self._facts = f"{facts}  {left}"
         if self._bar is None:

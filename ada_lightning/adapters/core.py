@@ -15,6 +15,7 @@ from ada_lightning.adapters.pools import Pool, Pools, Row
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.options import OPTIONS
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition, StepPrompts
+from ada_lightning.core.protocols import StepCosts
 from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.recipe import Recipe
 
@@ -208,12 +209,15 @@ class Core:
             raise RuntimeError("no step was begun; choose() begins one")
         return self._pools.denominator(max_tokens)
 
-    def tell(self, pools: Pools, *, metrics: Mapping[str, float] | None = None) -> None:
+    def tell(
+        self, pools: Pools, *, metrics: Mapping[str, float] | None = None, seconds: tuple[float, float] = (0.0, 0.0)
+    ) -> None:
         """Let beliefs, sampler, selection and curriculum learn from a step: after its update, and once.
 
         Args:
             pools: of the step, complete.
             metrics: figures of the update, for methods whose selection learns from them.
+            seconds: of the rollout and of the update, for methods that weigh their costs; zeros are not measured.
 
         Raises:
             RuntimeError: pools are open.
@@ -231,7 +235,8 @@ class Core:
         drawn = pools.pools_drawn()
         if self._method.refill.is_on:
             self._queue_at(self._step).num_used = pools.step.stats.num_prompts
-        self._method.learn(drawn, metrics or {})
+        costs = StepCosts.of(pools.finish(), *seconds)
+        self._method.learn(drawn, metrics or {}, costs=costs)
         self._picked.popleft()
         self._step += 1
         self._pools = None
@@ -335,6 +340,8 @@ class Core:
                 f"num_prompts must be at least 1 and the same in all steps (epochs are counted by it); got "
                 f"{num_prompts}{f' after {self._num_prompts}' if self._num_prompts else ''}"
             )
+        if self._num_prompts == 0 and self._method.curriculum is not None:
+            self._method.curriculum.check_prompts(list(self._prompts.values()), num_prompts)
         self._num_prompts = num_prompts
 
     def _queue_at(self, step: int) -> PromptQueue:

@@ -12,7 +12,8 @@ from ada_lightning.audit.groups import Gathered, Group, Visit
 from ada_lightning.audit.intervals import MIN_PROMPTS, Floats
 from ada_lightning.audit.pass_rates import Mixture
 from ada_lightning.audit.records import Cause, Hole, Order, Sampling
-from ada_lightning.audit.rules import Candidate, Outcome, outcome
+from ada_lightning.audit.rules import Candidate, outcome
+from ada_lightning.core.stopping.outcomes import Outcome
 
 COMPARED = (Cause.ALL_RIGHT, Cause.ALL_WRONG)
 """Causes that only a comparison with other responses of the prompt shows."""

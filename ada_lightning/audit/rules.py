@@ -12,14 +12,14 @@ which depends on the counts (P, Q) of the group alone: no model, and unbiased. A
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import comb
 
 import numpy as np
 
 from ada_lightning.audit.pass_rates import GRID, Mixture
 from ada_lightning.core.stopping import FixedRule, PilotRule, QuotaRule, StoppingRule
-from ada_lightning.core.stopping.paths import ends, path_sums, reach
+from ada_lightning.core.stopping.outcomes import Outcome, ends_of, exact_outcome
+from ada_lightning.core.stopping.paths import path_sums, reach
 
 MAX_EXTRAPOLATION = 4
 """Rules that draw up to so many times what a group has are still shown."""
@@ -32,27 +32,6 @@ class Candidate:
     name: str
     """For people."""
     rule: StoppingRule
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a rule is expected to draw for one group."""
-
-    positives: float
-    """Expected number of them."""
-    negatives: float
-    signal: float
-    """Chance that both classes are there at the end."""
-    rows: float
-    """Responses that train where all of a group with both classes do."""
-    comparisons: float
-    """Effective comparisons of a right response with a wrong one, ``E[a b / (a + b)]``: how sharply the group tells the
-    direction from wrong to right, since the difference of two class means has the variance ``1/a + 1/b``. Also the sum
-    of squared rewards after taking off their mean. Of n responses to a prompt ``(n - 1) p q``."""
-    responses_beyond: float = 0.0
-    """Responses past those of the log."""
-    signal_beyond: float = 0.0
-    """Part of :attr:`signal` that the responses of the log do not have."""
 
 
 CANDIDATES = (
@@ -109,7 +88,7 @@ def outcome(rule: StoppingRule, num_positive: int, num_negative: int, mixture: M
     posterior = mixture.posterior(*counts)
     sums = path_sums(rule, {counts: 1.0})
     positives = negatives = signal = rows = comparisons = beyond = 0.0
-    for a, b in _ends(rule):
+    for a, b in ends_of(rule):
         if a < num_positive or b < num_negative or a + b <= total or sums[a, b] == 0.0:
             continue
         rates = GRID ** (a - num_positive) * (1.0 - GRID) ** (b - num_negative)
@@ -128,26 +107,3 @@ def outcome(rule: StoppingRule, num_positive: int, num_negative: int, mixture: M
         beyond,
         signal * (not (num_positive and num_negative)),
     )
-
-
-@lru_cache(maxsize=65536)
-def exact_outcome(rule: StoppingRule, num_positive: int, num_negative: int) -> Outcome:
-    """Return the part of :func:`outcome` from ends within the responses of the group."""
-    total = num_positive + num_negative
-    orders = comb(total, num_positive)
-    paths = reach(rule)
-    positives = negatives = signal = rows = comparisons = 0.0
-    for a, b in _ends(rule):
-        if a > num_positive or b > num_negative:
-            continue
-        chance = float(paths[a, b]) * 2.0 ** (a + b) * (comb(total - a - b, num_positive - a) / orders)
-        positives, negatives = positives + chance * a, negatives + chance * b
-        if a and b:
-            signal, rows = signal + chance, rows + chance * (a + b)
-            comparisons += chance * a * b / (a + b)
-    return Outcome(positives, negatives, signal, rows, comparisons)
-
-
-@lru_cache(maxsize=1024)
-def _ends(rule: StoppingRule) -> tuple[tuple[int, int], ...]:
-    return tuple(ends(rule))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from ada_lightning.config.advantage import (
@@ -16,6 +17,7 @@ from ada_lightning.config.advantage import (
 )
 from ada_lightning.core.protocols import Curriculum, PassRateEstimator, Refill, Sampler, Trait
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
+from ada_lightning.methods.curriculum.auto import FEWEST_PROMPTS, AutoCurriculum
 from ada_lightning.methods.estimators import WindowEstimator
 from ada_lightning.methods.published.coba import CobaSampler
 from ada_lightning.methods.published.gvm import GvmSampler
@@ -24,9 +26,12 @@ from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
 from ada_lightning.methods.published.vip import VipSampler
 from ada_lightning.methods.published.xrpo import XrpoSampler
 from ada_lightning.methods.refill import NoRefill
-from ada_lightning.methods.sampling import FirstVisitSampler, PilotSampler
+from ada_lightning.methods.sampling import FirstVisitSampler, PilotSampler, UniformSampler
 from ada_lightning.methods.selection import SeenSelection, ThinnedSelection
 from ada_lightning.methods.view import ADVANTAGES, SELECTIONS, MethodView
+
+_FEWEST_RESPONSES = 2
+"""Of a group in which a right one can stand against a wrong one."""
 
 
 def overlong_errors(run: MethodView) -> Iterator[str]:
@@ -133,6 +138,51 @@ def curriculum_errors(run: MethodView) -> Iterator[str]:
             f"curriculum: {type(curriculum).__name__} chooses prompts by their history, but "
             f"{type(estimator).__name__} does not remember prompts. Use estimator=beta_history or estimator=ema with "
             "it, or curriculum=uniform"
+        )
+
+
+def auto_errors(run: MethodView) -> Iterator[str]:
+    """``curriculum=auto`` compares fixed groups of one step, and counts right and wrong responses."""
+    curriculum = run.part("curriculum")
+    if isinstance(getattr(curriculum, "curriculum", None), AutoCurriculum):
+        yield (
+            f"curriculum.curriculum: {type(curriculum).__name__} leaves prompts out of a step, but AutoCurriculum "
+            "compares those it has chosen with its control. Use curriculum=auto by itself"
+        )
+    if not isinstance(curriculum, AutoCurriculum):
+        return
+    sampler, refill = run.part("sampler"), run.part("refill")
+    if isinstance(sampler, Sampler) and type(sampler) is not UniformSampler:
+        yield (
+            f"curriculum=auto compares groups of one fixed size, but sampler: {type(sampler).__name__} decides how "
+            "many responses a prompt gets. Use sampler=uniform, or curriculum=expected"
+        )
+    if isinstance(refill, Refill) and refill.is_on:
+        yield (
+            "curriculum=auto compares the prompts of a step, but refill replaces those without a signal. Use "
+            "refill=none, or curriculum=expected"
+        )
+    if (num_prompts := run.number("data.prompts_per_step")) is not None and num_prompts < FEWEST_PROMPTS:
+        yield (
+            f"curriculum=auto compares prompts within a step and needs at least {FEWEST_PROMPTS} of them; got "
+            f"data.prompts_per_step = {num_prompts}. Use {FEWEST_PROMPTS} or more, or curriculum=uniform"
+        )
+    group_size = run.number("sampler.group_size")
+    if group_size is not None and group_size < _FEWEST_RESPONSES:
+        yield (
+            f"curriculum=auto counts right against wrong responses of a prompt; got sampler.group_size = {group_size}. "
+            f"Use {_FEWEST_RESPONSES} or more"
+        )
+    threshold = run.number("rollout.positive_threshold")
+    if threshold is not None and not math.isfinite(threshold):
+        yield (
+            f"curriculum=auto counts right and wrong responses, but rollout.positive_threshold = {threshold} makes all "
+            "of them the same. Use the reward from which a response is right"
+        )
+    if run.value("rollout.reproducible") is True and curriculum.cost_ratio is None:
+        yield (
+            "reproducible=true does not go with a cost ratio from clocks, which differ from run to run. Use "
+            "curriculum.cost_ratio=1, or what an earlier run logs as curriculum/cost_ratio"
         )
 
 
@@ -256,6 +306,7 @@ METHOD_RULES: tuple[Callable[[MethodView], Iterator[str]], ...] = (
     path_errors,
     group_errors,
     curriculum_errors,
+    auto_errors,
     refill_errors,
     selection_errors,
 )

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.protocols import Curriculum, Part, PassRateEstimator, Refill, Sampler, Selection
+from ada_lightning.core.protocols import Curriculum, Part, PassRateEstimator, Refill, Sampler, Selection, StepCosts
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
@@ -90,6 +90,7 @@ class Method:
         metrics: Mapping[str, float],
         *,
         curriculum: Curriculum | None = None,
+        costs: StepCosts | None = None,
         timed: Callable[[str], Any] = lambda phase: nullcontext(),
     ) -> None:
         """Let all that learns do so from a step, when its last update is done and not before.
@@ -98,6 +99,7 @@ class Method:
             pools: of the step, with whatever became of them; the order of its prompts.
             metrics: figures of the step.
             curriculum: that chose the step's prompts; the method's own unless given.
+            costs: of the step, for a curriculum that weighs them.
             timed: a context for what takes time, by its name.
         """
         pools = [pool for pool in pools if pool.num_drawn]
@@ -105,6 +107,8 @@ class Method:
             self.estimator.update(pools)
         self.sampler.learn(pools)
         if (chose := curriculum or self.curriculum) is not None:
+            if costs is not None:
+                chose.note_costs(costs)
             chose.observe(pools)
         self.selection.learn(metrics)
 

@@ -17,7 +17,7 @@ from ada_lightning.methods.advantages import (
     LeaveOneOutAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
-from ada_lightning.methods.curriculum import DiverseUsefulness, ExpectedUsefulness
+from ada_lightning.methods.curriculum import AutoCurriculum, DiverseUsefulness, ExpectedUsefulness
 from ada_lightning.methods.estimators.beta_history import BetaHistory
 from ada_lightning.methods.estimators.counting import EmaEstimator
 from ada_lightning.methods.estimators.similar_prompts import SimilarPrompts
@@ -157,6 +157,38 @@ GRPO_CHOSEN = known(
         """,
         estimator=SimilarPrompts,
         curriculum=ExpectedUsefulness,
+        sampler=UniformSampler,
+        selection=AllSelection,
+        advantage=GroupNormalizedAdvantage,
+    )
+)
+AUTO = known(
+    Recipe(
+        name="auto",
+        card=Card(
+            table="prompts",
+            changes="`grpo_chosen` while a running test says that choosing pays, GRPO while it does not",
+            needs="as `ada_similar`; two prompts a step, fixed groups",
+            cost="4 per prompt; groups with a signal train",
+            fidelity="ours",
+            departs=(
+                "Half of a step's prompts stay uniform until the test has decided, a tenth after that. Whether it "
+                "learns faster than `grpo_chosen` or GRPO is not measured yet."
+            ),
+        ),
+        checked=Comparison(
+            rule="it seldom chooses where that does not pay",
+            against="simulation of 1,000 streams",
+            test="unit/research/studies/test_auto_simulation.py::test_streams_without_a_difference_seldom_choose",
+        ),
+        text="""
+            Chooses prompts by forecast as grpo_chosen does, but only while a running test says that this pays. Half of
+            a step's prompts are a control at first. Where chosen prompts give more signal for the same cost, most
+            places go to them; where they do not, the run is GRPO and tries again later. Nothing is to be tuned.
+            What it decides by, and how often it errs: docs/auto.md.
+        """,
+        estimator=SimilarPrompts,
+        curriculum=AutoCurriculum,
         sampler=UniformSampler,
         selection=AllSelection,
         advantage=GroupNormalizedAdvantage,

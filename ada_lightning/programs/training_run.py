@@ -158,7 +158,9 @@ class Run:
         given = {name: instantiate(self.cfg[name]) for name in ("sampler", "selection", "refill")}
         given["method"] = Method(estimator=self.estimator, **given)
         if is_first_process():
-            given["method"].check_prompts(self.datamodule.train_prompts)
+            data = self.datamodule
+            given["method"].check_prompts(data.train_prompts)
+            data.curriculum.check_prompts(data.train_prompts, data.prompts_per_step)
         given |= {"service": self.service, "grader": self.grader}
         given |= {"tokenizer": tokenizer, "eos_token_ids": eos_token_ids}
         return [

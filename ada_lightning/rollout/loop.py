@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.method import Method
 from ada_lightning.core.prompt_queue import StepPrompts
-from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.protocols import StepCosts
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.core.top_up import refill_figures
@@ -66,7 +67,7 @@ class Loop:
         self.ahead = AsyncRollouts(method, **options) if service.max_staleness else None
         """Where the policy that samples lags behind: what prepares steps and samples them before their turn."""
         self._streamed, self._share_spent, self._report = streamed, share_spent, report
-        self._pools: list[ResponsePool] = []
+        self._groups: tuple[ResponseGroup, ...] = ()
         """Of the step that is trained on: nothing has been learned of them yet."""
 
     def updates(self, num_done: int = 0) -> Iterator[TrainingBatch]:
@@ -145,7 +146,7 @@ class Loop:
         groups = tuple(group.with_advantages(row) for group, row in zip(groups, rows, strict=True))
         weighed = {id(group.pool): group for group in groups}
         result = replace(result, groups=tuple(weighed.get(id(group.pool), group) for group in result.groups))
-        self._pools = [group.pool for group in result.groups]
+        self._groups = result.groups
         self._report(result, groups, figures)
         return groups, result.policy_version
 
@@ -182,12 +183,16 @@ class Loop:
         A run that is stopped within a step draws that step anew when it goes on, with the same prompts and beliefs. So
         its responses count once. ``figures`` are those of the step.
         """
-        pools, self._pools = self._pools, []
+        groups, self._groups = self._groups, ()
+        pools = [group.pool for group in groups]
+        # With an engine of its own the rollout may run during updates: then it says itself how long it took.
+        rollout_s = figures.get("rollout/latency_s", figures.get("time/rollout_s", 0.0))
+        costs = StepCosts.of(groups, rollout_s, figures.get("time/update_s", 0.0))
         number = self.policy.policy_version // self.data.updates_per_rollout - 1
         if self.ahead:
             self.ahead.remind(number)
         # Estimator, sampler, curriculum and selection; the seconds are logged with the next step.
-        self.method.learn(pools, figures, curriculum=self.data.curriculum, timed=self.policy.clock.phase)
+        self.method.learn(pools, figures, curriculum=self.data.curriculum, costs=costs, timed=self.policy.clock.phase)
         if self.ahead:
             self.ahead.note_learned(number)
 

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from ada_lightning.analysis.report.method import Method, Setting, differences, d
 from ada_lightning.analysis.report.prompts import draw_prompts
 from ada_lightning.analysis.report.run import Run
 from ada_lightning.analysis.report.samples import Comparison, compare_samples
+from ada_lightning.methods.curriculum.auto import sentence_of_change
 
 COUNTED = {
     "rollout/grader_failures": "responses whose grader failed",
@@ -300,6 +302,7 @@ def _method_notes(method: Method) -> Iterator[Note]:
 def _run_notes(run: Run) -> Iterator[str]:
     if not run.num_steps:
         yield "no step is finished yet"
+    yield from _auto_notes(run)
     if run.status == "no summary":
         yield "no summary.json: in progress, or killed"
     elif run.status != "finished":
@@ -319,3 +322,14 @@ def _run_notes(run: Run) -> Iterator[str]:
         yield f"{key} is not a number in {count} of {len(run.rows)} rows; they are left out"
     if resumed := sorted(path.name for path in run.folder.glob("config-resumed-*.yaml")):
         yield f"continued with other settings ({', '.join(resumed)}); this page shows config.yaml"
+
+
+def _auto_notes(run: Run) -> Iterator[str]:
+    """What ``curriculum=auto`` decided, and what the run has gained by it."""
+    rows = [(number, row) for number, row in enumerate(run.rows, start=1) if "curriculum/mode" in row]
+    for (_, before), (number, after) in pairwise(rows):
+        if sentence := sentence_of_change(before, after):
+            yield f"update {number}: {sentence}"
+    if rows:
+        gain = rows[-1][1]["curriculum/gain"]
+        yield f"auto: up to the last step, groups gave {gain:.2f} times the signal of uniform order for the same cost"

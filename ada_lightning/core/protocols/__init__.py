@@ -13,6 +13,7 @@ from ada_lightning.core.protocols.sampling import (
     RefillProgress,
     Represent,
     Sampler,
+    StepCosts,
     Usefulness,
 )
 from ada_lightning.core.protocols.tasks import PromptSource, Reward
@@ -41,6 +42,7 @@ __all__ = [
     "Sampler",
     "Selection",
     "States",
+    "StepCosts",
     "Trait",
     "Usefulness",
     "VersionedEngine",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from ada_lightning.core.protocols.part import Part, PolicyView
-from ada_lightning.core.records import Belief, Prompt, ResponsePool
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
 
 if TYPE_CHECKING:  # torch stays out of reward workers
     from torch import Tensor
@@ -20,6 +20,30 @@ Recall = Callable[[Sequence[Prompt]], Sequence[Belief]]
 """Asks what is remembered of prompts."""
 Usefulness = Callable[[Sequence[float]], list[float]]
 """What a visit to a prompt is worth, for each pass rate in [0, 1]; only the order of values matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """What a step cost, for a curriculum that weighs it."""
+
+    trained_tokens: Mapping[int, int]
+    """Tokens of responses that trained, by slot; a group that is missing trained none."""
+    rollout_s: float = 0.0
+    """Seconds of the rollout; 0 where nobody measured them."""
+    update_s: float = 0.0
+    """Seconds of the updates; 0 where nobody measured them."""
+
+    @classmethod
+    def of(cls, groups: Sequence[ResponseGroup], rollout_s: float = 0.0, update_s: float = 0.0) -> Self:
+        """Count the tokens of groups that have their advantages.
+
+        Args:
+            groups: of the step, those that train.
+            rollout_s: seconds of the rollout.
+            update_s: seconds of the updates.
+        """
+        tokens = {group.pool.slot: sum(kept.response.num_tokens for kept in group.trained) for group in groups}
+        return cls(tokens, rollout_s, update_s)
 
 
 class Curriculum(Part):
@@ -77,6 +101,16 @@ class Curriculum(Part):
             **self.figures(beliefs),
         }
         return {f"curriculum/{name}": value for name, value in figures.items()}
+
+    def check_prompts(self, prompts: Sequence[Prompt], num_prompts: int) -> None:
+        """Compare what it needs with the training prompts and the P prompts of a step, before a model loads.
+
+        Raises:
+            ValueError: there is nothing to choose.
+        """
+
+    def note_costs(self, costs: StepCosts) -> None:
+        """Hear what a finished step cost, just before :meth:`observe`; most need not know."""
 
     def observe(self, pools: Sequence[ResponsePool]) -> None:
         """Learn from the pools of a finished rollout step."""

@@ -1,6 +1,7 @@
 """Which prompts a step trains on."""
 
 from ada_lightning.core.moved import lazily
+from ada_lightning.methods.curriculum.auto import AutoCurriculum
 from ada_lightning.methods.curriculum.ranked import (
     DifficultyBand,
     DiverseUsefulness,
@@ -11,6 +12,7 @@ from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 from ada_lightning.methods.curriculum.usefulness import Learnability, SignalPerResponse
 
 __all__ = [
+    "AutoCurriculum",
     "DifficultyBand",
     "DiverseUsefulness",
     "ExpectedUsefulness",

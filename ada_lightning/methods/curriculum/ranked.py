@@ -87,17 +87,24 @@ class RankedCurriculum(Checked, Curriculum, ABC):
         self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:
         """Return the step's prompts, shuffled. ``recall`` is asked about the candidates only."""
+        return [prompts[position] for position, _ in self._places(prompts, num_prompts, step, seed, recall)]
+
+    def _places(
+        self, prompts: Sequence[Prompt], num_prompts: int, step: int, seed: int, recall: Recall
+    ) -> list[tuple[int, bool]]:
+        """The step's prompts, shuffled: the position of each among all, and whether it came in turn."""
+        in_turn: set[int] = set()
         num_whole, num_left = divmod(num_prompts, len(prompts))
         chosen = list(range(len(prompts))) * num_whole
         if num_left:
-            in_turn = self._revisited(len(prompts), num_left, step, seed)
-            walked = dict.fromkeys([*in_turn, *self._candidates(len(prompts), num_left, step, seed)])
+            turn = self._revisited(len(prompts), num_left, step, seed)
+            walked = dict.fromkeys([*turn, *self._candidates(len(prompts), num_left, step, seed)])
             places: dict[str, int] = {}
             for position in walked:
                 places.setdefault(prompts[position].prompt_id, position)
             first = set(places.values())
-            revisited = [position for position in in_turn if position in first]
-            candidates = [position for position in walked if position in first and position not in in_turn]
+            revisited = [position for position in turn if position in first]
+            candidates = [position for position in walked if position in first and position not in turn]
             # A mixture lists a prompt several times.
             repeats = [position for position in walked if position not in first]
             listed = [prompts[position] for position in candidates]
@@ -105,8 +112,9 @@ class RankedCurriculum(Checked, Curriculum, ABC):
             ranked = self.rank(recall(listed), random.Random(f"{seed}/rank/{step}"))
             best = [*(candidates[index] for index in ranked), *repeats]
             chosen += [*revisited, *best[: num_left - len(revisited)]]
+            in_turn = set(revisited)
         random.Random(f"{seed}/mix/{step}").shuffle(chosen)
-        return [prompts[position] for position in chosen]
+        return [(position, position in in_turn) for position in chosen]
 
     def caveat(self) -> str:
         """What is preferred, and within which bounds."""
