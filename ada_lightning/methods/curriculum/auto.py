@@ -208,12 +208,13 @@ class AutoCurriculum(ExpectedUsefulness):
             generator=random.Random(f"{self._seed}/blocks/{step}"),
         )
         self.alternatives.observe(kinds[True], group_size=self._group_size, is_hard=is_hard)
-        self.clock.add(  # for the next step: this one was judged by what was known before it
-            generated=sum(result.generated for kind in kinds for result in kind),
-            trained=sum(result.trained for kind in kinds for result in kind),
-            rollout_s=costs.rollout_s,
-            update_s=costs.update_s,
-        )
+        if self.cost_ratio is None:  # for the next step: this one was judged by what was known before it
+            self.clock.add(
+                generated=sum(result.generated for kind in kinds for result in kind),
+                trained=sum(result.trained for kind in kinds for result in kind),
+                rollout_s=costs.rollout_s,
+                update_s=costs.update_s,
+            )
 
     def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
         """What the next step is made of, and what that rests on; docs/auto.md has the table."""

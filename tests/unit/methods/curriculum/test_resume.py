@@ -9,12 +9,18 @@ from ada_lightning.core.method import Method
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import ExactAdvantage
-from ada_lightning.methods.curriculum import DifficultyBand, Learnability, PosteriorSampling, UniformCurriculum
+from ada_lightning.methods.curriculum import (
+    AutoCurriculum,
+    DifficultyBand,
+    Learnability,
+    PosteriorSampling,
+    UniformCurriculum,
+)
 from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, ValueNetworkEstimator
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.published.prompt_replay import PromptReplay
 from ada_lightning.methods.published.recycling import RetiredCurriculum
-from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
@@ -67,7 +73,9 @@ def fit(
     )  # fmt: skip
     method = Method(
         estimator=estimator or BetaHistory(),
-        sampler=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=4, n_max=8, group_size=2),
+        sampler=UniformSampler()
+        if isinstance(curriculum, AutoCurriculum)
+        else BalanceSampler(k_pos=1, k_neg=1, samples_per_round=4, n_max=8, group_size=2),
         selection=BalancedSelection(group_size=2),
     )
     steps = Steps(interrupt_after, interrupt_in_update)
@@ -84,6 +92,7 @@ CURRICULA = {
     "posterior": lambda: PosteriorSampling(usefulness=Learnability()),
     "replay": lambda: PromptReplay(cooldown=1),
     "retired": RetiredCurriculum,
+    "auto": lambda: AutoCurriculum(usefulness=Learnability(), cost_ratio=1.0),
 }
 
 
