@@ -157,8 +157,8 @@ class Environment:
         all_but_torch = [each for each in [*kept, *exchanges] if not each.startswith("torch==")]
         listed.write_text("\n".join(all_but_torch))
         (torch,) = {*kept, *exchanges} - {*all_but_torch}
-        self._install_torch(torch)
         self._install("-r", str(listed))
+        self._install_torch(torch)
         ready.write_text(wanted)
 
     def tested(self) -> dict[str, Any]:
@@ -217,10 +217,13 @@ class Environment:
             [*PIP_INSTALL, "--index-url", TORCH_CPU_INDEX, wanted],
             [*with_libraries, wanted.removesuffix("+cpu")],
         )
+        said = []
         for way in ways:
-            if subprocess.run([str(self.python), *way], check=False).returncode == 0:
+            done = subprocess.run([str(self.python), *way], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
                 return
-        raise SystemExit(f"{wanted} could not be installed into {self.folder / 'venv'} (above)")
+            said.append(done.stderr)
+        raise SystemExit("".join(said) + f"{wanted} could not be installed into {self.folder / 'venv'} (above)")
 
     def _install(self, *what: str) -> None:
         """Have pip install without dependencies, or end."""

