@@ -36,8 +36,8 @@ TESTS = (
     *(f"tests/unit/rollout/test_vllm_{name}.py" for name in ("versions", "arguments", "sleep", "adapters")),
     "tests/unit/rollout/test_weight_transfer.py",
 )
-WITHOUT = {"torchvision", "torchaudio", "torchcodec"}
-"""What vLLM demands and nothing here uses: ``ada_lightning.run.doctor`` says why they stay away."""
+WITHOUT = {"torchvision", "torchaudio", "torchcodec", "triton"}
+"""What is demanded and has no use on a CPU: ``ada_lightning.run.doctor`` says why the first three stay away."""
 TEST_LIMIT_S, FILE_LIMIT_S, VERSION_LIMIT_S = 900, 1800, 5400
 """Generous: on a busy machine a test takes ten times its usual time."""
 
