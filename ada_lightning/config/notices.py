@@ -16,6 +16,8 @@ from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.rewards.combined import with_parts
 from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.user_function import UserFunctionReward
+from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+from ada_lightning.rollout.engines.vllm_versions import version_notice
 from ada_lightning.run.doctor import about_percentages
 
 CPU_KV_CACHE_GIB = 0.5
@@ -42,7 +44,9 @@ def settings_notices(run: ConfigView, chosen: Iterable[str] = ()) -> Iterator[st
 
 
 def _engine_notices(run: ConfigView) -> Iterator[str]:
-    """An engine for a CPU starts on a GPU too, with a cache for a handful of sequences and without CUDA graphs."""
+    """A vLLM that nobody tried; an engine for a CPU, which on a GPU has a small cache and no CUDA graphs."""
+    if run.is_a("rollout.engine", VllmEngine) and (notice := version_notice()):
+        yield notice
     gib, is_eager = run.number("rollout.engine.kv_cache_gib"), run.value("rollout.engine.enforce_eager")
     if run.is_gpu and is_eager and gib is not None and gib <= CPU_KV_CACHE_GIB:
         yield (

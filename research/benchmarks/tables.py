@@ -126,6 +126,18 @@ def _engines() -> str:
     return _of(_load("engines")["rows"], columns)
 
 
+def _engine_versions() -> str:
+    columns: dict[str, Cell] = {
+        "vLLM": "{vllm}",
+        "torch": "{torch}",
+        "transformers": "{transformers}",
+        "passed": "{passed}",
+        "failed": lambda row: ", ".join(f"`{name}`" for name in row["failures"]) or "none",
+        "skipped": "{skipped}",
+    }
+    return _of(_load("engine_versions")["rows"], columns)
+
+
 def _speed() -> str:
     """Return the answers of docs/performance.md, each with what it was measured on."""
     ahead = [ways["ahead"] for _, ways in _rollouts()]
@@ -574,6 +586,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
     "rollout_seconds": _rollout_seconds,
     "engines": _engines,
+    "engine_versions": _engine_versions,
     "busy_machine": _busy_machine,
     "update": _update,
     "update_memory": _update_memory,

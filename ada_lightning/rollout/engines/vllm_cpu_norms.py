@@ -1,4 +1,4 @@
-"""Let vLLM use its own C kernels for RMS norms on a CPU. vLLM 0.32 builds them and does not use them.
+"""Let vLLM use its own C kernels for RMS norms on a CPU. vLLM 0.26 to 0.33 builds them and does not use them.
 
 Its ``vllm_c`` provider of these operations is for GPUs only. So on a CPU a norm is eight PyTorch operations, each with
 a pass over memory.
@@ -6,23 +6,27 @@ a pass over memory.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import torch
 from torch import Tensor
 
 _PROVIDER = "vllm_c_on_cpu"
 
 
-def register_cpu_norms() -> dict[str, list[str]]:
+def register_cpu_norms() -> dict[str, dict[str, list[str]]]:
     """Register the kernels with vLLM's registry of operations, once per process.
 
     Returns:
-        What to give as ``EngineArgs.ir_op_priority``; empty where this is not a CPU build or it lacks the kernels.
+        Arguments for ``EngineArgs``; empty where this is not a CPU build, or it lacks the kernels or the registry: vLLM
+        0.33 says that 0.34 will have none.
     """
-    from vllm import ir
     from vllm.platforms import current_platform
 
-    if not current_platform.is_cpu():
+    if not current_platform.is_cpu() or find_spec("vllm.ir") is None:
         return {}
+    from vllm import ir
+
     current_platform.import_kernels()
     if not hasattr(torch.ops._C, "rms_norm") or not hasattr(torch.ops._C, "fused_add_rms_norm"):
         return {}
@@ -31,7 +35,7 @@ def register_cpu_norms() -> dict[str, list[str]]:
         ir.ops.fused_add_rms_norm.register_impl(_PROVIDER, supports_args=_fits_residual, inplace=True)(
             _fused_add_rms_norm
         )
-    return {"rms_norm": [_PROVIDER], "fused_add_rms_norm": [_PROVIDER]}
+    return {"ir_op_priority": {"rms_norm": [_PROVIDER], "fused_add_rms_norm": [_PROVIDER]}}
 
 
 def _fits(x: Tensor, weight: Tensor | None, epsilon: float, variance_size: int | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""vLLM in this process; ``vllm`` is imported here, in the other ``vllm_*`` files and in :mod:`.weight_transfer` alone.
+"""vLLM in this process; ``vllm`` is imported here and in the other ``vllm_*`` files alone.
 
 In process means no second Python, no serialisation and a start of seconds instead of a minute.
 What that costs is handled here: vLLM reseeds the global generators, rewrites environment variables, creates a
@@ -21,6 +21,7 @@ from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import VersionedEngine
 from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.engines.errors import check_fits
+from ada_lightning.rollout.engines.vllm_versions import version_errors
 from ada_lightning.rollout.engines.vllm_weights import LoadedAdapters, reload_weights, repack_tied_head
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload, WeightTransfer
 from ada_lightning.run.machine import concrete_dtype
@@ -119,7 +120,7 @@ class VllmEngine(VersionedEngine):
             self._sampling_params = SamplingParams
             self._final_only = RequestOutputKind.FINAL_ONLY
             own = self._own_arguments(block_size=block_size, kv_cache_gib=kv_cache_gib, enforce_eager=enforce_eager)
-            others: dict[str, Any] = {"trust_remote_code": False, "ir_op_priority": register_cpu_norms()}
+            others: dict[str, Any] = {"trust_remote_code": False} | register_cpu_norms()
             others |= self._transfer_arguments() | dict(extra or {})
             # What stands in `own` has a setting of this class: `extra` that names it is a TypeError.
             arguments = EngineArgs(model=str(model_path), **own, **others)
@@ -141,6 +142,7 @@ class VllmEngine(VersionedEngine):
         ]
         if importlib.util.find_spec("vllm") is None:
             errors.append("vllm is not installed here; use rollout=transformers, or install it (docs/install.md)")
+        errors += version_errors(getattr(arguments.get("weight_transfer"), "backend", ""))
         if arguments.get("sleep_level") == 2 and isinstance(arguments.get("weight_transfer"), Adapter):
             errors.append(
                 "rollout.engine.sleep_level = 2 gives the model's weights away, and rollout/weight_transfer=adapter "

@@ -1,19 +1,21 @@
-"""vLLM's own ways of bringing weights into an engine on a GPU: all that touches ``vllm.distributed.weight_transfer``.
+"""vLLM's own ways of bringing weights into an engine on a GPU.
 
-Written against the interface of vLLM 0.32.0 (``WeightTransferTrainerFactory`` on the trainer's side; on the engine's
-the four calls of ``VLLMWeightSyncClient``), which a test compares with what is installed. **Never run on a GPU by this
-project**: ``docs/gpu_acceptance.sh`` is what to run first where there is one.
+The workers are reached by the four calls of ``VLLMWeightSyncClient``. The trainer's half differs between versions of
+vLLM (:mod:`.vllm_versions`). A test compares both with what is installed. **Never run on a GPU by this project**:
+``docs/gpu_acceptance.sh`` is what to run first where there is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ada_lightning.core.options import option
 from ada_lightning.rollout.engines.published_weights import chunks
+from ada_lightning.rollout.engines.vllm_versions import trainer_half
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -123,10 +125,8 @@ class CudaIpc:
 
     def connect(self, call: Call, num_workers: int) -> WeightSender:
         """Agree with the workers on packed transfer."""
-        from vllm.distributed.weight_transfer.ipc_engine import IPCTrainerInitInfo
-
-        init_info = IPCTrainerInitInfo(rank=0, packed=True, packed_buffer_size_bytes=self.buffer_mib * 2**20)
-        return WeightSender(init_info, call)
+        settings = {"packed": True, "packed_buffer_size_bytes": self.buffer_mib * 2**20}
+        return WeightSender(self.backend, settings, call)
 
 
 @option("rollout/weight_transfer", "nccl", package=_PLACE, hidden=("backend",))
@@ -160,40 +160,39 @@ class Nccl:
 
     def connect(self, call: Call, num_workers: int) -> WeightSender:
         """Build the group of the trainer, rank 0, and the workers."""
-        from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
-
-        init_info = NCCLTrainerInitInfo(
-            master_address=self.master_address,
-            master_port=self.master_port,
-            world_size=1 + num_workers,
-            packed=True,
-            rank=0,
-        )
-        return WeightSender(init_info, call, chunk_bytes=self.buffer_mib * 2**20, time_limit_s=self.time_limit_s)
+        meeting = {"master_address": self.master_address, "master_port": self.master_port}
+        settings = meeting | {"world_size": 1 + num_workers, "packed": True}
+        chunk_bytes = self.buffer_mib * 2**20
+        return WeightSender(self.backend, settings, call, chunk_bytes=chunk_bytes, time_limit_s=self.time_limit_s)
 
 
 class WeightSender:
-    """A connection from the trainer to the workers of one engine, by vLLM's trainer engine.
+    """A connection from the trainer to the workers of one engine, by the trainer's half of vLLM's weight transfer.
 
     Chunks are sent between one start and one finish, which are called here.
 
     Args:
-        init_info: of the backend.
+        backend: vLLM's name for the way.
+        settings: of that backend (:func:`.vllm_versions.trainer_half`).
         call: see :data:`Call`.
         chunk_bytes: size of what is gathered at once; 0 hands the tensors over one by one, for a backend that asks for
             no metadata beforehand.
         time_limit_s: seconds for one chunk; 0 sets none, where ``call`` has limits of its own.
     """
 
-    def __init__(self, init_info: Any, call: Call, *, chunk_bytes: int = 0, time_limit_s: float = 0.0) -> None:
-        from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
-
+    def __init__(
+        self,
+        backend: str,
+        settings: Mapping[str, Any],
+        call: Call,
+        *,
+        chunk_bytes: int = 0,
+        time_limit_s: float = 0.0,
+    ) -> None:
         self._call = call
         self._chunk_bytes = chunk_bytes
         self._time_limit_s = time_limit_s
-        self._engine: Any = WeightTransferTrainerFactory.trainer_init(
-            init_info, client=_Client(call), source=_source([])
-        )
+        self._half = trainer_half(backend, settings, _Client(call))
 
     def send(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
         """Replace the engine's weights by these, which are on the trainer's GPU and in the engine's own type."""
@@ -202,21 +201,19 @@ class WeightSender:
         self._call("start_weight_update", {})
         if self._chunk_bytes:
             for chunk in chunks(named_tensors, self._chunk_bytes):
-                self._engine.source = _source(chunk)
                 # VLLM packs on streams of its own, which do not wait for the casts and gathers that made these.
                 if torch.cuda.is_available():
                     torch.cuda.current_stream().synchronize()
-                _within(self._time_limit_s, self._engine.send_weights)
+                _within(self._time_limit_s, partial(self._half.send, chunk))
         else:
-            self._engine.source = _source(named_tensors)
-            self._engine.send_weights()
+            self._half.send(named_tensors)
         self._call("finish_weight_update", {})
         if torch.cuda.is_available():  # now that the workers have let go of the buffer
             torch.cuda.ipc_collect()
 
     def close(self) -> None:
         """Leave the group."""
-        self._engine.shutdown()
+        self._half.shutdown()
 
 
 class _Client:
@@ -238,20 +235,6 @@ class _Client:
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
         """Done around all chunks."""
-
-
-def _source(named_tensors: Iterable[tuple[str, Tensor]]) -> Any:
-    """Return a ``WeightSource`` over tensors; its metadata can be asked for where they are a list."""
-    from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
-
-    class Source(WeightSource):
-        def metadata(self) -> list[Any]:
-            return [ParamMeta(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in named_tensors]
-
-        def __iter__(self) -> Iterator[tuple[str, Tensor]]:
-            return iter(named_tensors)
-
-    return Source()
 
 
 def _within(limit_s: float, send: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from vllm.distributed.weight_transfer import base, factory, ipc_engine, nccl_engine, packed_tensor
+from vllm.distributed.weight_transfer import base, factory, ipc_engine, nccl_common, nccl_engine, packed_tensor
 from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.worker.gpu_worker import Worker
 
@@ -18,58 +18,71 @@ from ada_lightning.rollout.engines.published_weights import chunks
 from ada_lightning.rollout.engines.weight_transfer import CudaIpc, Nccl
 
 WEIGHTS = [("a", torch.arange(6.0)), ("b", torch.ones(2, 3)), ("c", torch.zeros(4))]
+HAS_ENGINE = {
+    "ipc": hasattr(ipc_engine, "IPCTrainerInitInfo"),  # vLLM 0.27 and later
+    "nccl": hasattr(nccl_engine, "NCCLTrainerInitInfo"),  # 0.28 and later
+}
+"""Of which the trainer's half is an engine, and not a static method."""
 
 
 def parameters(function):
     return list(inspect.signature(function).parameters)
 
 
+def interface():
+    """What is called of the installed vLLM, and with which parameters."""
+    yield base.VLLMWeightSyncClient.init_weight_transfer_engine, ["self", "init_info"]
+    yield base.VLLMWeightSyncClient.start_weight_update, ["self"]
+    yield base.VLLMWeightSyncClient.update_weights, ["self", "update_info"]
+    yield Worker.init_weight_transfer_engine, ["self", "init_info"]
+    yield Worker.start_weight_update, ["self"]
+    yield Worker.update_weights, ["self", "update_info"]
+    yield Worker.finish_weight_update, ["self"]
+    yield LLMEngine.sleep, ["self", "level", "mode"]
+    yield LLMEngine.wake_up, ["self", "tags"]
+    yield LLMEngine.collective_rpc, ["self", "method", "timeout", "args", "kwargs"]
+    if any(HAS_ENGINE.values()):
+        yield factory.WeightTransferTrainerFactory.trainer_init, ["init_info", "client", "source"]
+        yield base.TrainerWeightTransferEngine.send_weights, ["self"]
+        yield base.TrainerWeightTransferEngine.shutdown, ["self"]
+    meeting, packing = ["master_address", "master_port", "world_size"], ["packed", "packed_buffer_size_bytes"]
+    if HAS_ENGINE["ipc"]:
+        yield ipc_engine.IPCTrainerInitInfo, [*packing, "rank"]
+    else:
+        yield ipc_engine.IPCWeightTransferEngine.trainer_send_weights, ["iterator", "trainer_args"]
+        yield ipc_engine.IPCTrainerSendWeightsArgs, ["send_mode", "llm_handle", "url", *packing]
+    if HAS_ENGINE["nccl"]:
+        yield nccl_engine.NCCLTrainerInitInfo, [*meeting, *packing, "packed_num_buffers", "rank"]
+    else:
+        yield nccl_engine.NCCLWeightTransferEngine.trainer_init, ["init_info"]
+        yield nccl_engine.NCCLWeightTransferEngine.trainer_send_weights, ["iterator", "trainer_args"]
+
+
 @pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (factory.WeightTransferTrainerFactory.trainer_init, ["init_info", "client", "source"]),
-        (base.TrainerWeightTransferEngine.send_weights, ["self"]),
-        (base.TrainerWeightTransferEngine.shutdown, ["self"]),
-        (base.VLLMWeightSyncClient.init_weight_transfer_engine, ["self", "init_info"]),
-        (base.VLLMWeightSyncClient.start_weight_update, ["self"]),
-        (base.VLLMWeightSyncClient.update_weights, ["self", "update_info"]),
-        (base.VLLMWeightSyncClient.finish_weight_update, ["self", "weight_version"]),
-        (Worker.init_weight_transfer_engine, ["self", "init_info"]),
-        (Worker.start_weight_update, ["self"]),
-        (Worker.update_weights, ["self", "update_info"]),
-        (Worker.finish_weight_update, ["self"]),
-        (LLMEngine.sleep, ["self", "level", "mode"]),
-        (LLMEngine.wake_up, ["self", "tags"]),
-        (LLMEngine.collective_rpc, ["self", "method", "timeout", "args", "kwargs"]),
-        (base.ParamMeta, ["name", "dtype", "shape"]),
-        (ipc_engine.IPCTrainerInitInfo, ["packed", "packed_buffer_size_bytes", "rank"]),
-        (
-            nccl_engine.NCCLTrainerInitInfo,
-            [
-                *("master_address", "master_port", "world_size"),
-                *("packed", "packed_buffer_size_bytes", "packed_num_buffers", "rank"),
-            ],
-        ),
-    ],
-    ids=lambda value: getattr(value, "__qualname__", ""),
+    ("function", "expected"), list(interface()), ids=lambda value: getattr(value, "__qualname__", "")
 )
 def test_the_interface_is_the_one_this_was_written_against(function, expected):
     assert parameters(function) == expected
+
+
+def test_a_tensor_is_described_by_what_stays_first():
+    assert parameters(base.ParamMeta)[:3] == ["name", "dtype", "shape"]
 
 
 def test_the_client_has_every_call_of_vllms():
     names = [name for name in vars(base.VLLMWeightSyncClient) if not name.startswith("_")]
     assert sorted(names) == sorted(name for name in vars(weight_transfer._Client) if not name.startswith("_"))
     for name in names:
-        assert parameters(getattr(weight_transfer._Client, name)) == parameters(
-            getattr(base.VLLMWeightSyncClient, name)
-        )
+        theirs = parameters(getattr(base.VLLMWeightSyncClient, name))
+        ours = inspect.signature(getattr(weight_transfer._Client, name)).parameters
+        assert list(ours)[: len(theirs)] == theirs
+        assert all(ours[more].default is None for more in list(ours)[len(theirs) :])
 
 
 @pytest.mark.parametrize("transfer", [CudaIpc(), Nccl()])
 def test_every_backend_is_registered_on_both_sides_and_travels(transfer):
     assert transfer.backend in factory.WeightTransferEngineFactory._registry
-    assert transfer.backend in factory.WeightTransferTrainerFactory._registry
+    assert HAS_ENGINE[transfer.backend] == (transfer.backend in factory.WeightTransferTrainerFactory._registry)
     assert pickle.loads(pickle.dumps(transfer)) == transfer
 
 
@@ -78,32 +91,49 @@ def calls():
     return []
 
 
-def test_nccl_sends_chunks_between_one_start_and_one_finish(calls, monkeypatch):
-    """vLLM's own trainer engine, with the group and the broadcast replaced."""
+@pytest.fixture
+def broadcast(monkeypatch):
+    """What vLLM's own half of NCCL would broadcast, and where it would meet the workers."""
     sent = []
-    monkeypatch.setattr(nccl_engine, "open_trainer_endpoint", lambda init_info: sent.append(init_info) or object())
-    monkeypatch.setattr(
-        nccl_engine.NCCLTrainerWeightTransferEngine,
-        "_broadcast",
-        lambda self, source, meta: sent.append([(name, tensor.clone()) for name, tensor in source]),
-    )
+
+    def producer(iterator, group, src, post_iter_func, buffer_size_bytes, num_buffers):
+        assert parameters(real_producer)[:4] == ["iterator", "group", "src", "post_iter_func"]
+        assert (group, src) == ("group", 0)
+        sent.append([(item[0], post_iter_func(item).clone()) for item in iterator])
+
+    def meet(master_address, master_port, rank, world_size, device):
+        assert parameters(real_meet) == ["master_address", "master_port", "rank", "world_size", "device"]
+        sent.append((master_port, rank, world_size))
+        return "group"
+
+    real_producer, real_meet = packed_tensor.packed_nccl_broadcast_producer, nccl_common.stateless_init_process_group
+    for module in (packed_tensor, nccl_engine):  # one of them has it at hand, by version
+        monkeypatch.setattr(module, "packed_nccl_broadcast_producer", producer, raising=False)
+    monkeypatch.setattr(nccl_common, "stateless_init_process_group", meet)
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+    return sent
+
+
+def test_nccl_sends_chunks_between_one_start_and_one_finish(calls, broadcast):
+    """vLLM's own half, with the group and the broadcast replaced."""
     sender = Nccl(master_port=1234, buffer_mib=1).connect(lambda *call: calls.append(call), num_workers=2)
-    init_info, sent[:] = sent[0], []
-    assert (init_info.world_size, init_info.rank, init_info.master_port) == (3, 0, 1234)
+    assert broadcast == [(1234, 0, 3)]
+    broadcast.clear()
     method, payload = calls.pop(0)
     assert method == "init_weight_transfer_engine"
     worker_info = nccl_engine.NCCLWeightTransferInitInfo(**payload)
-    assert (worker_info.rank_offset, worker_info.world_size, worker_info.packed) == (1, 3, True)
+    assert (worker_info.rank_offset, worker_info.world_size, worker_info.master_port) == (1, 3, 1234)
     sender._chunk_bytes = 40  # "a" and "b" together, then "c"
     sender.send(iter(WEIGHTS))
     assert [name for name, _ in calls] == ["start_weight_update", *["update_weights"] * 2, "finish_weight_update"]
     infos = [
         nccl_engine.NCCLWeightTransferUpdateInfo(**argument) for name, argument in calls if name == "update_weights"
     ]
+    assert {info.packed for info in (infos if not HAS_ENGINE["nccl"] else [worker_info])} == {True}
     assert [info.names for info in infos] == [["a", "b"], ["c"]]
     assert [info.shapes for info in infos] == [[[6], [2, 3]], [[4]]]
     assert {dtype for info in infos for dtype in info.dtype_names} == {"float32"}
-    flat = [pair for chunk in sent for pair in chunk]
+    flat = [pair for chunk in broadcast for pair in chunk]
     assert [name for name, _ in flat] == ["a", "b", "c"]
     assert all(torch.equal(tensor, expected) for (_, tensor), (_, expected) in zip(flat, WEIGHTS, strict=True))
 
@@ -111,8 +141,8 @@ def test_nccl_sends_chunks_between_one_start_and_one_finish(calls, monkeypatch):
 def test_a_chunk_is_there_before_nccl_packs_it(calls, monkeypatch):
     """Casts and gathers run on the caller's stream, and vLLM packs on others in another thread."""
     stream = SimpleNamespace(synchronize=lambda: calls.append("wait"))
-    monkeypatch.setattr(nccl_engine, "open_trainer_endpoint", lambda init_info: object())
-    monkeypatch.setattr(nccl_engine.NCCLTrainerWeightTransferEngine, "send_weights", lambda self: calls.append("send"))
+    half = SimpleNamespace(send=lambda chunk: calls.append("send"))
+    monkeypatch.setattr(weight_transfer, "trainer_half", lambda backend, settings, client: half)
     sender = Nccl(buffer_mib=1).connect(lambda *call: None, num_workers=1)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
@@ -123,7 +153,7 @@ def test_a_chunk_is_there_before_nccl_packs_it(calls, monkeypatch):
 
 
 def test_ipc_sends_packed_chunks_of_an_iterator(calls, monkeypatch):
-    """vLLM's own trainer engine, with what needs a GPU replaced."""
+    """vLLM's own half, with what needs a GPU replaced."""
     chunk = ipc_engine.packed_ipc_producer.__annotations__["return"]
     assert "PackedIpcChunk" in str(chunk)
 
@@ -145,7 +175,7 @@ def test_ipc_sends_packed_chunks_of_an_iterator(calls, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: type("Properties", (), {"uuid": "GPU-1"}))
     monkeypatch.setattr(torch.cuda, "ipc_collect", lambda: None)
     sender = CudaIpc(buffer_mib=3).connect(lambda *call: calls.append(call), num_workers=1)
-    assert calls.pop(0) == ("init_weight_transfer_engine", {"packed": True})
+    assert calls.pop(0) == ("init_weight_transfer_engine", {"packed": True} if HAS_ENGINE["ipc"] else {})
     sender.send(iter(WEIGHTS))
     assert [name for name, _ in calls] == ["start_weight_update", *["update_weights"] * 3, "finish_weight_update"]
     for (name, tensor), (_, argument) in zip(WEIGHTS, calls[1:-1], strict=True):

