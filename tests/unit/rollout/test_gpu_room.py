@@ -25,7 +25,7 @@ def card(monkeypatch):
 
 
 def test_an_engine_that_does_not_fit_is_refused_with_what_is_free_and_what_is_asked(card):
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match="asks for") as refused:
         room_on_gpu(kv_cache_gib=16, weights_gib=1.1)
     assert str(refused.value) == (
         "the engine asks for 17.1 GiB of GPU 0, where 3.2 of 80.0 GiB are free: rollout.engine.kv_cache_gib = 16, and "
