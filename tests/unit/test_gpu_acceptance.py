@@ -20,6 +20,7 @@ from ada_lightning.config.check import check_config
 from ada_lightning.config.choices import register_choices
 from ada_lightning.parallel.hardware import choose_hardware
 from ada_lightning.rollout.engines.gpu_room import room_on_gpu
+from research.benchmarks import gpu_tables
 from scripts import gpu_acceptance, run_points
 from tests.processes import assert_gone
 
@@ -346,3 +347,22 @@ def test_the_runs_have_settings_that_go_together(point, num_gpus, monkeypatch):
 def test_an_unknown_point_is_named():
     with pytest.raises(SystemExit, match="name one point of: hardware, engine"):
         gpu_acceptance.main(["speed"])
+
+
+def test_summaries_become_tables_of_the_page(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpu_tables, "FOLDER", tmp_path)
+    assert gpu_tables.gpu_acceptance() == "No run of these points on a GPU is on record.\n"
+    known = {"vllm": "0.26.0", "torch": "2.11.0", "card": "NVIDIA H100", "driver": "580.65"}
+    rows = [
+        known | {"point": "engine", "runner": "V2", "result": "PASS", "seconds": 41.4, "gib": 3.0},
+        known | {"point": "ipc", "runner": None, "result": "TIMEOUT", "seconds": 55.0, "gib": None},
+    ]
+    run_points.write({"points": rows}, tmp_path / "gpu_acceptance_h100.json")
+    assert gpu_tables.gpu_acceptance().splitlines() == [
+        "NVIDIA H100, driver 580.65, torch 2.11.0:",
+        "",
+        "| point | vLLM | runner | result | seconds | GiB |",
+        "| --- | --- | --- | --- | --- | --- |",
+        "| `engine` | 0.26.0 | V2 | PASS | 41 | 3.0 |",
+        "| `ipc` | 0.26.0 |  | TIMEOUT | 55 |  |",
+    ]
