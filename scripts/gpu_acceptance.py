@@ -1,22 +1,29 @@
-"""One point of ``docs/gpu_acceptance.sh``: ``python scripts/gpu_acceptance.py POINT``.
+"""One point of ``docs/gpu_acceptance.sh``: ``python scripts/gpu_acceptance.py POINT``; ``POINTS`` is the table of all.
 
-Leaves with 0 (passed), 77 (skipped) or anything else (failed), and says why in its last line, ``RESULT: ...``.
+Leaves with 0 (passed), 77 (skipped) or anything else (failed), and says why in its last line, ``RESULT: ...``. What a
+point finds out on the way stands in lines ``FACT {...}``. ``scripts/run_points.py`` runs several, each under its limit.
 
 The probe behind most points: weights are moved by half their own spread, given to the engine, and responses drawn. The
 engine's log-probability of every sampled token is then compared with what transformers computes from the moved weights
 (must agree: mean difference below 0.05 nat, bfloat16 alone gives about 0.025) and from those before (must not: at least
 five times that). An engine with stale, mixed or no weights fails it.
+
+``DEVICE=cpu`` tries the points that a CPU can, with the tiny model in float32: for these scripts, not for a machine.
+``ENFORCE_EAGER=1`` compiles nothing and captures no CUDA graphs.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,15 +34,16 @@ sys.path.insert(0, str(ROOT))
 os.chdir(ROOT)
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-MAX_GAP, MIN_STALE_RATIO = 0.05, 5.0
+MAX_GAP, MIN_STALE_RATIO, MIN_GREEDY_SHARE = 0.05, 5.0, 0.9
 SKIPPED = 77
-DEVICE = "cuda"
+DEVICE = os.environ.get("DEVICE", "cuda")
+DTYPE = "bfloat16" if DEVICE == "cuda" else "float32"
 ENGINE: dict[str, Any] = {"kv_cache_gib": 1.0, "block_size": 16, "enforce_eager": False}
 LOGS = Path(os.environ.get("LOGS", "acceptance"))
 MAX_MODEL_TOKENS, MAX_NEW_TOKENS = 128, 48
-TRAIN_LIMIT_S = 1800
 SMALL = [
     "model=smollm2_135m",
+    "logger=csv",
     "data.prompts_per_step=8",
     "data.source.num_heldout=8",
     "callbacks.evaluation.num_prompts=8",
@@ -47,6 +55,14 @@ SMALL = [
     "callbacks.evaluation.sampling.max_new_tokens=48",
     "rollout.engine.kv_cache_gib=2",
 ]
+TRAINER, IN_PROCESS = "trainer=gpu", "rollout=vllm_gpu"
+if DEVICE == "cpu":
+    ENGINE |= {"kv_cache_gib": 0.05, "block_size": 32, "enforce_eager": True}
+    SMALL[0], SMALL[-1] = "model=tiny", "rollout.engine.kv_cache_gib=0.1"
+    TRAINER, IN_PROCESS = "trainer=cpu", "rollout=vllm_cpu"
+elif os.environ.get("ENFORCE_EAGER") == "1":
+    ENGINE["enforce_eager"] = True
+    SMALL.append("rollout.engine.enforce_eager=true")
 
 
 class SkippedError(Exception):
@@ -57,13 +73,17 @@ def hardware() -> str:
     """A GPU, a torch that sees it, and a vLLM built for it."""
     import torch
 
-    if not torch.cuda.is_available():
+    if DEVICE == "cuda" and not torch.cuda.is_available():
         raise SkippedError("no GPU: torch.cuda.is_available() is False")
     from vllm.platforms import current_platform
 
-    if not current_platform.is_cuda_alike():
-        raise AssertionError(f"vLLM is built for {current_platform.device_name}: install the cuda extra, not cpu")
+    if current_platform.is_cuda_alike() != (DEVICE == "cuda"):
+        extra = "cuda" if DEVICE == "cuda" else "cpu"
+        raise AssertionError(f"vLLM is built for {current_platform.device_name}: install the extra {extra}")
+    if DEVICE == "cpu":
+        return f"vLLM computes on a CPU, torch {torch.__version__}"
     names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    fact(card=names[0])
     return f"{len(names)} x {names[0]}, torch {torch.__version__}"
 
 
@@ -105,7 +125,6 @@ def ipc() -> str:
 
 def nccl() -> str:
     """Weights reach an engine on the second GPU by vLLM's NCCL broadcast, twice."""
-    need_gpus(2)
     from ada_lightning.rollout.engines.process_pool import ProcessPool
     from ada_lightning.rollout.engines.weight_transfer import Nccl
 
@@ -133,13 +152,71 @@ def sleep_2() -> str:
         raise AssertionError("a request was taken without weights")
 
 
+def crowded() -> str:
+    """A card that something else has filled: the engine says so and what to do, and opens once there is room."""
+    import torch
+
+    asked = int(ENGINE["kv_cache_gib"] * 2**30)
+    torch.cuda.empty_cache()
+    ballast = [torch.empty(torch.cuda.mem_get_info()[0] - asked // 2, dtype=torch.uint8, device=DEVICE)]
+    said = refusal()
+    print(said, flush=True)
+    assert "rollout.engine.kv_cache_gib" in said, f"no way out is named: {said}"
+    numbers = re.search(r"asks for ([\d.]+) GiB.* where ([\d.]+) of ([\d.]+) GiB are free", said)
+    assert numbers, f"neither asked nor free GiB are named: {said}"
+    ballast.clear()
+    torch.cuda.empty_cache()
+    with probe() as (opened, _):
+        draw(opened)
+    return f"refused with {numbers[1]} GiB asked and {numbers[2]} free, and opened once there was room"
+
+
+def refusal() -> str:
+    """Open an engine that must not open, and return what it says."""
+    try:
+        with probe():
+            pass
+    except ValueError as error:
+        return str(error)
+    raise AssertionError("an engine opened that asks for more than is free")
+
+
+def runners() -> str:
+    """Model Runner V1 and V2 of vLLM: the same greedy tokens. Sampled ones may differ: V2 has its own noise."""
+    from ada_lightning.rollout.engines.process_pool import ProcessPool
+
+    greedy, sampled, gaps = [], [], []
+    for number in (0, 1):
+        host = ProcessPool(environment={"VLLM_USE_V2_MODEL_RUNNER": str(number)})
+        with probe(host) as (opened, (old, _)):
+            assert facts["runner"] == f"V{number + 1}", f"asked for V{number + 1}, got {facts['runner']}"
+            greedy.append(draw(opened, temperature=0.0))
+            sampled.append(draw(opened))
+            gaps.append(mean_gap(old, sampled[-1]))
+    fact(runner="V1, V2")
+    same = same_share(*greedy)
+    text = f"{same:.0%} of greedy tokens agree, {same_share(*sampled):.0%} of sampled ones with the same seeds"
+    text += f"; V1 within {gaps[0]:.3f} nat of transformers, V2 {gaps[1]:.3f}"
+    assert max(gaps) < MAX_GAP, f"log-probabilities differ: {text}"
+    assert same >= MIN_GREEDY_SHARE, f"fewer than {MIN_GREEDY_SHARE:.0%} agree: {text}"
+    return text
+
+
+def same_share(first: Sequence[Any], second: Sequence[Any]) -> float:
+    """Return which share of the tokens of responses stands before the first one that differs."""
+    same = total = 0
+    for a, b in zip(first, second, strict=True):
+        pairs = list(zip(a.response_ids, b.response_ids, strict=False))
+        same += next((index for index, (x, y) in enumerate(pairs) if x != y), len(pairs))
+        total += max(len(a.response_ids), len(b.response_ids))
+    return same / total
+
+
 def ray() -> str:
     """Two Ray actors with a GPU each: weights reach both, one is killed in the step, the responses stay the same."""
     import signal
     import warnings
 
-    need_gpus(2)
-    need_package("ray", "ray")
     from ada_lightning.rollout.engines.ray_pool import RayPool
 
     with probe(RayPool(num_engines=2, num_gpus=1)) as (opened, models):
@@ -159,18 +236,18 @@ def ray() -> str:
 
 def run() -> str:
     """Three steps of adaptive sampling with the engine in the trainer's process."""
-    return trained("run", ["+experiment=ada_seq_balance", "trainer=gpu", "rollout=vllm_gpu", *SMALL, "num_steps=3"])
+    return trained("run", ["+experiment=ada_seq_balance", TRAINER, IN_PROCESS, *SMALL, "num_steps=3"])
 
 
 def sleeping_run() -> str:
     """Three steps in which the engine is another process, gets its weights by IPC and sleeps during the update."""
-    overrides = ["trainer=gpu", "rollout=vllm_gpu_process", "rollout.engine.sleep_level=2", *SMALL, "num_steps=3"]
+    overrides = [TRAINER, "rollout=vllm_gpu_process", "rollout.engine.sleep_level=2", *SMALL, "num_steps=3"]
     return trained("sleeping_run", ["+experiment=ada_seq_balance", *overrides])
 
 
 def fsdp() -> str:
-    """Two steps of training sharded over all GPUs, with the engine in a process of its own."""
-    num_gpus = need_gpus(2)
+    """Two steps of training sharded over all GPUs, or in one process on one, with the engine in another process."""
+    num_gpus = need_gpus(1)
     overrides = ["trainer=fsdp", "rollout=vllm_gpu_process", "rollout/weight_transfer=reload", *SMALL, "num_steps=2"]
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_gpus}"]
     return trained("fsdp", ["+experiment=grpo", *overrides], launcher)
@@ -188,6 +265,8 @@ def paper_overrides(data: Path) -> list[str]:
     """Return what makes the experiment small."""
     return [
         "+experiment=paper/ada_seq_balance",
+        TRAINER,
+        IN_PROCESS,
         f"data.source.path={data}",
         *SMALL,
         "data.num_minibatches=2",
@@ -197,21 +276,73 @@ def paper_overrides(data: Path) -> list[str]:
     ]
 
 
-_ALL = (
-    hardware, engine, reload, process, ipc, nccl, sleep_1, sleep_2, ray, run, sleeping_run, fsdp, paper
-)  # fmt: skip
-POINTS: dict[str, Callable[[], str]] = {point.__name__: point for point in _ALL}
-"""In the order of ``docs/gpu_acceptance.sh``."""
+@dataclass(frozen=True)
+class Point:
+    """One thing to try.
+
+    Args:
+        run: tries it and returns what was measured; raises SkippedError, or anything else where it fails.
+        question: what it answers.
+        limit_s: seconds after which it is killed, with whatever it has started.
+        num_gpus: GPUs that it needs.
+        package: what has to be installed besides vLLM, with the extra of this project of the same name.
+        on_cpu: whether ``DEVICE=cpu`` can try it.
+    """
+
+    run: Callable[[], str]
+    question: str
+    limit_s: int
+    num_gpus: int = 1
+    package: str = ""
+    on_cpu: bool = False
+
+    @property
+    def name(self) -> str:
+        """How it is asked for."""
+        return self.run.__name__
+
+    def check(self) -> None:
+        """Raise SkippedError where this machine lacks what it needs."""
+        if DEVICE == "cpu" and not self.on_cpu:
+            raise SkippedError("needs a GPU, and DEVICE=cpu asks for none")
+        if DEVICE == "cuda" and self.run is not hardware:  # which says more of it
+            need_gpus(self.num_gpus)
+        if self.package and find_spec(self.package) is None:
+            raise SkippedError(f"{self.package} is not installed: pip install -e '.[{self.package}]'")
+
+
+_TABLE = (
+    Point(hardware, "Do torch and vLLM see a GPU?", 30, on_cpu=True),
+    Point(engine, "Does an engine start, repeat seeded responses and forget aborted ones?", 100, on_cpu=True),
+    Point(reload, "Do weights reach an engine in the trainer's process?", 45, on_cpu=True),
+    Point(ipc, "Do they reach another process by CUDA IPC?", 55),
+    Point(sleep_2, "Does a sleeping engine give everything back and wake with new weights?", 45),
+    Point(run, "Does a run train?", 95, on_cpu=True),
+    Point(sleep_1, "Does an engine that gave its cache back wake with the same weights?", 45),
+    Point(process, "Do weights reach another process by memory of the CPU?", 55, on_cpu=True),
+    Point(sleeping_run, "Does a run train whose engine sleeps in another process?", 95),
+    Point(crowded, "Does an engine without room say so?", 45),
+    Point(runners, "Do both model runners of vLLM give the same tokens?", 85),
+    Point(fsdp, "Does a sharded run train with an engine beside it?", 95),
+    Point(paper, "Does an experiment of the paper train?", 100, on_cpu=True),
+    Point(nccl, "Do weights reach another GPU by NCCL?", 90, num_gpus=2),
+    Point(ray, "Do they reach Ray actors, one of which dies?", 150, num_gpus=2, package="ray"),
+)
+POINTS = {point.name: point for point in _TABLE}
+"""By name. What says most comes first, what needs several GPUs last.
+
+The limits of those for one GPU leave 10 s of 15 minutes to killing and writing.
+"""
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Run one point and tell what came of it."""
     if len(arguments) != 1 or arguments[0] not in POINTS:
         sys.exit(f"RESULT: name one point of: {', '.join(POINTS)}; got {' '.join(arguments) or 'none'}")
+    point = POINTS[arguments[0]]
     try:
-        if arguments[0] != "hardware":
-            need_gpus(1)
-        result, status = POINTS[arguments[0]](), 0
+        point.check()
+        result, status = point.run(), 0
     except SkippedError as skipped:
         result, status = str(skipped), SKIPPED
     except Exception as error:
@@ -219,13 +350,29 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
         traceback.print_exc()
         result, status = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", 1
+    fact(**{name: sys.modules[name].__version__ for name in ("torch", "vllm") if name in sys.modules})
     print(f"RESULT: {result}", flush=True)
     os._exit(status)  # a GPU that hangs must not hold the script up
 
 
+facts: dict[str, str] = {}
+
+
+def fact(**found: str) -> None:
+    """Say what ``summary.json`` is to have of this point, as soon as it is known."""
+    facts.update(found)
+    print("FACT " + json.dumps(found), flush=True)
+
+
+def runner_fact(log: Path, begin: int = 0) -> None:
+    """Say which model runner vLLM took, by its own log from a byte on; it names the second one only."""
+    text = log.read_bytes()[begin:]
+    fact(runner="V2" if b"Using V2 Model Runner" in text else "V1")
+
+
 @contextmanager
 def probe(host: Any = None, **options: Any) -> Iterator[tuple[Any, tuple[Any, Any]]]:
-    """An engine of the tiny model in bfloat16, and the model before and after its weights were moved."""
+    """An engine of the tiny model, and the model before and after its weights were moved."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -239,12 +386,16 @@ def probe(host: Any = None, **options: Any) -> Iterator[tuple[Any, tuple[Any, An
         "max_model_tokens": MAX_MODEL_TOKENS,
         "eos_token_ids": [],
         "max_num_seqs": 32,
+        "dtype": DTYPE,
         **ENGINE,
     }
-    opened = (host or TrainerProcess()).open(partial(VllmEngine, **settings, **options), LOGS / "engine.log")
+    log = LOGS / "engine.log"
+    begin = log.stat().st_size if log.exists() else 0
+    opened = (host or TrainerProcess()).open(partial(VllmEngine, **settings, **options), log)
     try:
+        runner_fact(log, begin)
         old, new = (
-            AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16, trust_remote_code=False).to(DEVICE)
+            AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, DTYPE), trust_remote_code=False).to(DEVICE)
             for _ in range(2)
         )
         move(new, seed=1)
@@ -296,17 +447,17 @@ def prompts() -> list[list[int]]:
     return [[1, *range(10 + index, 14 + index * 3)] for index in range(16)]
 
 
-def sampling() -> Any:
+def sampling(temperature: float = 1.0) -> Any:
     """Return how the probe draws."""
     from ada_lightning.core.records import SamplingSettings
 
-    return SamplingSettings(max_new_tokens=MAX_NEW_TOKENS)
+    return SamplingSettings(max_new_tokens=MAX_NEW_TOKENS, temperature=temperature)
 
 
-def submit(opened: Any) -> None:
+def submit(opened: Any, temperature: float = 1.0) -> None:
     """Hand all prompts over, with seeds."""
     for index, prompt in enumerate(prompts()):
-        opened.submit(f"r{index}", prompt, sampling(), seed=index)
+        opened.submit(f"r{index}", prompt, sampling(temperature), seed=index)
 
 
 def finish(opened: Any) -> list[Any]:
@@ -317,9 +468,9 @@ def finish(opened: Any) -> list[Any]:
     return [done[f"r{index}"] for index in range(len(prompts()))]
 
 
-def draw(opened: Any) -> list[Any]:
-    """One response of each prompt."""
-    submit(opened)
+def draw(opened: Any, temperature: float = 1.0) -> list[Any]:
+    """One response of each prompt; temperature 0 takes the likeliest token."""
+    submit(opened, temperature)
     return finish(opened)
 
 
@@ -344,12 +495,6 @@ def need_gpus(number: int) -> int:
     return found
 
 
-def need_package(name: str, extra: str) -> None:
-    """Skip where a package is not installed."""
-    if find_spec(name) is None:
-        raise SkippedError(f"{name} is not installed: pip install -e '.[{extra}]'")
-
-
 def gpu_name(index: int) -> str:
     """Return the name by which another process sees a GPU that this one sees."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -357,17 +502,23 @@ def gpu_name(index: int) -> str:
 
 
 def trained(name: str, overrides: Sequence[str], launcher: Sequence[str] = ()) -> str:
-    """Train, and look at what the run says of itself."""
+    """Train, and look at what the run says of itself; its folder stays where it fails."""
     folder = Path(tempfile.mkdtemp(prefix="ada_lightning-")) / name
-    mlflow = f"logger.mlflow.tracking_uri=sqlite:///{folder.parent}/mlflow.db"
-    command = [sys.executable, *launcher, "train.py", *overrides, f"run_name={name}", f"run_dir={folder}", mlflow]
+    command = [sys.executable, *launcher, "train.py", *overrides, f"run_name={name}", f"run_dir={folder}"]
     print(" ".join(command), flush=True)
-    subprocess.run(command, check=True, timeout=TRAIN_LIMIT_S)
+    log = folder / "engine.log"
+    try:
+        subprocess.run(command, check=True)
+    finally:
+        if log.exists():
+            runner_fact(log)
+            shutil.copy(log, LOGS / f"{name}.engine.log")
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["status"] == "finished", f"the run ended as {summary['status']}"
     gaps, restarts = column(folder, "sync/logprob_gap"), column(folder, "rollout/engine_restarts")
     assert max(gaps) < MAX_GAP, f"sync/logprob_gap reached {max(gaps):.3f} nat per token"
     assert max(restarts) == 0, f"{max(restarts):.0f} engines were replaced"
+    shutil.rmtree(folder.parent, ignore_errors=True)  # with checkpoints of half a GiB
     return f"{summary['policy_version']} updates, sync/logprob_gap at most {max(gaps):.3f} nat"
 
 

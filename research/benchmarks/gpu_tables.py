@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -86,6 +87,31 @@ def gpu_sampling() -> str:
     return markdown(["where", "runs", "tokens/s of one run (lowest to highest)"], lines)
 
 
+def gpu_acceptance() -> str:
+    """Points of ``docs/gpu_acceptance.sh``: a table for each of its summaries in ``docs/performance``."""
+    parts = [_acceptance(path) for path in sorted(FOLDER.glob("gpu_acceptance*.json"))]
+    return "\n".join(parts) or "No run of these points on a GPU is on record.\n"
+
+
+def _acceptance(path: Path) -> str:
+    """Return one summary: the card in a sentence, then its points."""
+    rows = json.loads(path.read_text(encoding="utf-8"))["points"]
+    known = {key: next((row[key] for row in rows if row[key]), "unknown") for key in ("card", "driver", "torch")}
+    lines = [
+        [
+            f"`{row['point']}`",
+            row["vllm"] or "",
+            row["runner"] or "",
+            row["result"],
+            f"{row['seconds']:.0f}",
+            "" if row["gib"] is None else f"{row['gib']:.1f}",
+        ]
+        for row in rows
+    ]
+    heads = ["point", "vLLM", "runner", "result", "seconds", "GiB"]
+    return "{card}, driver {driver}, torch {torch}:\n\n".format_map(known) + markdown(heads, lines)
+
+
 def _runs(name: str, method: str) -> Sequence[Mapping[str, Any]]:
     """Return the rows of a method, of a stage of the study of a real model."""
     path = DOCS / "studies" / "real_model" / f"{name}.jsonl"
@@ -105,4 +131,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "memory_activations": memory_activations,
     "gpu_update": gpu_update,
     "gpu_sampling": gpu_sampling,
+    "gpu_acceptance": gpu_acceptance,
 }

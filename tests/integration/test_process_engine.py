@@ -58,7 +58,7 @@ def test_the_probe_for_gpus_tells_an_engine_with_the_trainers_weights_from_a_sta
     from scripts import gpu_acceptance
 
     settings = {"kv_cache_gib": 0.05, "block_size": 32, "enforce_eager": True}
-    for name, value in (("DEVICE", "cpu"), ("ENGINE", settings), ("LOGS", tmp_path)):
+    for name, value in (("DEVICE", "cpu"), ("DTYPE", "float32"), ("ENGINE", settings), ("LOGS", tmp_path)):
         monkeypatch.setattr(gpu_acceptance, name, value)
     assert gpu_acceptance.engine() == "16 seeded responses repeat"
     assert "from the old weights" in gpu_acceptance.reload()

@@ -21,6 +21,7 @@ from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import VersionedEngine
 from ada_lightning.core.records import Outcome, SamplingSettings
 from ada_lightning.rollout.engines.errors import check_fits
+from ada_lightning.rollout.engines.gpu_room import room_on_gpu, weights_gib
 from ada_lightning.rollout.engines.vllm_versions import version_errors
 from ada_lightning.rollout.engines.vllm_weights import LoadedAdapters, reload_weights, repack_tied_head
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload, WeightTransfer
@@ -67,7 +68,7 @@ class VllmEngine(VersionedEngine):
         extra: further ``vllm.EngineArgs``, for GPU settings this class does not name.
 
     Raises:
-        ValueError: see :meth:`check_arguments`.
+        ValueError: see :meth:`check_arguments`, or a GPU has too little free memory for the cache and the weights.
     """
 
     def __init__(
@@ -111,11 +112,16 @@ class VllmEngine(VersionedEngine):
         os.environ.update(_ENVIRONMENT)
         with _global_state_preserved(), output_to_file(log_file):
             from vllm.engine.arg_utils import EngineArgs
+            from vllm.platforms import current_platform
             from vllm.sampling_params import RequestOutputKind, SamplingParams
             from vllm.v1.engine.llm_engine import LLMEngine
 
             from ada_lightning.rollout.engines.vllm_cpu_norms import register_cpu_norms
 
+            if current_platform.is_cuda_alike():
+                # `extra` may quantise weights or leave them on the CPU, so only the cache is sure to be needed then.
+                gib = 0.0 if extra else weights_gib(model_path, self.weight_dtype)
+                room_on_gpu(kv_cache_gib=kv_cache_gib, weights_gib=gib, num_gpus=self.num_workers)
             logger_to_file("vllm", log_file)
             self._sampling_params = SamplingParams
             self._final_only = RequestOutputKind.FINAL_ONLY
@@ -325,8 +331,8 @@ class VllmEngine(VersionedEngine):
             "enable_prefix_caching": True,
             "kv_cache_memory_bytes": int(kv_cache_gib * 2**30),
             # The line above makes this mean nothing else, but a GPU's worker refuses to start where such a share of the
-            # card is not free: by default 0.92, which it never is with a trainer.
-            "gpu_memory_utilization": 0.01,
+            # card is not free: by default 0.92, which it never is with a trainer. `room_on_gpu` asks instead.
+            "gpu_memory_utilization": 1e-6,
             # The default, raw_logprobs, ignores temperature and top-p: wrong for importance weights.
             "logprobs_mode": "processed_logprobs",
             "skip_tokenizer_init": True,
