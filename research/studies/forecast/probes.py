@@ -7,6 +7,7 @@ those differ has twice p (1 - p) as its mean, and nothing of it was seen. Where 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,7 @@ def _left_out(step: Step, is_probed_P: NDArray[np.bool_]) -> float:
     return float(np.mean(found))
 
 
-def _mean_of_taken(step: Step, is_probed_P: NDArray[np.bool_], score_P: Floats, value_P: NDArray[np.generic]) -> float:
+def _mean_of_taken(step: Step, is_probed_P: NDArray[np.bool_], score_P: Floats, value_P: NDArray[Any]) -> float:
     chance_P = taken(np.where(is_probed_P, score_P, -1.0), num_chosen(step))
     return float(chance_P @ value_P / chance_P.sum())
 

@@ -42,7 +42,7 @@ Cells = Mapping[Key, float]
 
 def cells(rows: Rows, rule: str, figure: str, runs: Sequence[str] = GRPO_RUNS) -> Cells:
     """Return a rule's figure, ``signal`` or ``spread``, by run and step; empty where it is not told."""
-    found = {}
+    found: dict[Key, float | None] = {}
     for row in rows:
         if row["rule"] == rule and row["run"] in runs:
             found |= {(row["run"], step): value for step, value in zip(row["steps"], row[figure], strict=True)}
