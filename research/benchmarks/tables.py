@@ -44,6 +44,7 @@ from research.studies.field.newer import TUNING as NEWER_TUNING
 from research.studies.field.staleness import TUNING as STALENESS_TUNING
 from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
+from research.studies.forecast.tables import TABLES as FORECAST_TABLES
 from research.studies.real_model.compare import CONTESTS as REAL_MODEL
 from research.studies.real_model.compare import main_table as real_model_main
 from research.studies.real_model.compare import repeated_table, together_table
@@ -651,6 +652,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **METHOD_TABLES,
     **GPU_TABLES,
     **DROPPING_TABLES,
+    **FORECAST_TABLES,
     "when_to_use": when_to_use,
     "when_to_use_by_signal": by_signal,
 }

@@ -36,6 +36,7 @@ SMALLEST = {
     "studies.field.fresh": ["--report-only"],
     "studies.field.setting": [],
     "studies.field.tune": [],
+    "studies.forecast": ["--steps", 3],
     "studies.gradient_variance": [],
     "studies.smollm2.compare": ["--report-only"],
     "studies.smollm2.tune": [],

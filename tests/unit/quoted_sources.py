@@ -22,6 +22,7 @@ TABLES = {
     "docs/staleness.md": ["docs/simulated.md"],
     "docs/studies/controls.md": [f"{STUDIES}cost_benefit.md"],
     "docs/studies/cost_benefit.md": [f"{STUDIES}tiny_model.md"],
+    "docs/studies/forecast.md": [f"{STUDIES}real_model.md"],
     "docs/studies/real_model_protocol.md": [f"{STUDIES}README.md", f"{STUDIES}real_model.md"],
     "docs/trl.md": MAIN,
     "docs/use.md": ["docs/gpu.md", "docs/estimators.md"],
@@ -139,6 +140,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "6.0": "= 5.96", "1.2": "= 1.16", "1.6": "= 1.61",
     },
     "docs/studies/real_model.md": {"1.42": SUPERSEDED, "1.3": "a definition", "5 %": "a definition"},
+    "docs/studies/forecast.md": {"50 %": "the target that was set", "3.5": "calc 4 - 2 / 4"},
     "docs/studies/real_model_protocol.md": {
         "1.15": "a definition", "1.3": "a definition",
         "0.002": "docs/studies/real_model/first.jsonl: last evaluations, grpo_chosen minus grpo_n4",
