@@ -21,15 +21,18 @@ def num_cores() -> int:
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
-_MMAP_THRESHOLD = 2**26  # blocks above it still come from the kernel: reusing the largest ones fragments the heap
 _TRIM_THRESHOLD = 2**31 - 1
 
 
-def keep_freed_memory() -> bool:
-    """Tell glibc to reuse blocks of up to 64 MiB instead of returning each to the kernel.
+def keep_freed_memory(largest_bytes: int = 2**26) -> bool:
+    """Tell glibc to reuse blocks of up to 64 MiB, or so many bytes, instead of returning each to the kernel.
 
     By default every large tensor is mapped anew and its pages are zeroed and faulted in again. On 2 cores that
     costs a fifth of an update or more (``python -m research.benchmarks.update`` measures it side by side).
+
+    Args:
+        largest_bytes: blocks above it still come from the kernel. Where sizes differ from step to step, as in an
+            update, reusing the largest ones fragments the heap.
 
     Returns:
         Whether the C library took the setting; False where it is not glibc.
@@ -38,7 +41,7 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):  # another C library
         return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD) and mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD))
+    return bool(mallopt(_M_MMAP_THRESHOLD, largest_bytes) and mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD))
 
 
 def give_back_freed_memory() -> None:

@@ -5,8 +5,9 @@ has Qwen2.5-Math-1.5B's shapes and random weights: nothing here depends on what 
 tokens with 4 responses each of log-normal length, up to 2,048 tokens as in the paper's runs.
 
 Variants are timed in turn in one process, medians over repetitions; peak memory is that of torch's allocator during a
-variant's own updates. Every part is saved when it is done. ``--profile`` prints where the GPU's time goes and saves
-nothing.
+variant's own updates. Every part is saved when it is done, and the other parts of the file stay: ``--parts`` measures
+some of them again. The file says by ``made`` what each part was measured with. ``--profile`` prints where the GPU's
+time goes and saves nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,9 @@ os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 import torch
 
 from ada_lightning.run.machine import has_fast_bfloat16
+from research.benchmarks import report
 from research.benchmarks.memory_plan import GIB, QWEN_1_5B, RESERVE_GIB, Architecture, Setting, plan
-from research.benchmarks.report import save
+from research.benchmarks.on_device import add_seconds, stopping_after
 from research.benchmarks.update import make_policy, make_variants, pack, random_groups, unloaded_policy, update
 
 TINY = Architecture("tiny", 2, 128, 256, 2, 1, 64, 1_000, True, True)
@@ -39,16 +41,19 @@ PROMPT_TOKENS, NUM_PROMPTS, MAX_RESPONSE = 128, 16, 2_048
 MAX_TOKENS, LOGITS_AT_ONCE = 8_192, 1_024
 """``data.max_tokens_per_microbatch`` and ``policy.logprob_chunk_size`` of the plan in docs/scaling.md."""
 STRATEGIES = ("gpu", "fsdp")
+PARTS = ("variants", "memory", "lora", "trainers")
 
 
 def main() -> None:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=5, help="timed updates of each variant")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="which of them; the others stay")
     parser.add_argument("--tiny", action="store_true", help="a tiny model on whatever device there is: does it run")
     parser.add_argument("--profile", action="store_true", help="only where the time of one update goes")
     parser.add_argument("--strategy", choices=STRATEGIES, help=argparse.SUPPRESS)  # what a child process measures
     parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
+    add_seconds(parser)
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and not arguments.tiny:
@@ -58,45 +63,69 @@ def main() -> None:
     if arguments.strategy:
         print(json.dumps(by_trainer(arguments.strategy, arguments.model, groups, arguments.repetitions)))
         return
-    folder = Path(tempfile.mkdtemp(prefix="gpu_update-"))
+    folder, found = Path(tempfile.mkdtemp(prefix="gpu_update-")), dict[str, Any]()
     try:
-        model = write_model(architecture, folder / "model", device)
-        if arguments.profile:
-            profile(model, groups, device)
-            return
-        for found in measured(architecture, model, groups, arguments.repetitions, device):
-            if not arguments.tiny:
-                save("gpu_update", gpu=torch.cuda.get_device_name(), **found)
+        with stopping_after(arguments.seconds):
+            model = write_model(architecture, folder / "model", device)
+            if arguments.profile:
+                profile(model, groups, device)
+                return
+            for part, figures in measured(
+                architecture, model, groups, arguments.repetitions, device, parts=arguments.parts
+            ):
+                found[part] = figures
+                if not arguments.tiny:
+                    save_part(part, figures)
     finally:
         shutil.rmtree(folder)
     print(json.dumps(found, indent=1))
 
 
+def save_part(part: str, figures: Mapping[str, Any]) -> None:
+    """Put a part's figures into the file and leave the others there; ``made`` says what each was measured with."""
+    path = report.FOLDER / "gpu_update.json"
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    now = report.header("research.benchmarks.gpu_update")
+    about = {name: content.pop(name) for name in (*now, "gpu", "cut_off") if name in content}
+    made = content.pop("made", None) or {old: about for old in PARTS if old in content}
+    trainers = (
+        {"trainers": content["trainers"] | figures["trainers"]} if {*content} & {*figures} >= {"trainers"} else {}
+    )
+    report.save("gpu_update", **content | figures | trainers, made=made | {part: now})
+
+
 def measured(
-    architecture: Architecture, model: Path, groups: list, repetitions: int, device: str
-) -> Iterator[dict[str, Any]]:
-    """Yield the figures so far, after each part."""
-    found: dict[str, Any] = {"matmul_tflops": matmul_tflops(device)}
-    policy, optimizer = make_policy(model, device=device, logprob_chunk_size=LOGITS_AT_ONCE)
-    largest = max(len(m.input_ids_T) for m in pack(groups, share_prompts=True, max_tokens=MAX_TOKENS))
-    found["plan_gib"] = {"checkpointing": planned(architecture, largest)}
-    found["variants"] = timed(gpu_variants(policy, groups, optimizer), repetitions, device, architecture)
-    yield found
-    found["memory"] = memory(policy, groups, optimizer, architecture, device)
-    yield found
-    del policy, optimizer
-    empty(device)
-    found["lora"] = lora(architecture, model, groups, device)
-    yield found
-    empty(device)
-    if architecture is TINY:
-        found["trainers"] = {"gpu": by_trainer("gpu", model, groups, repetitions, precision="32-true")}
-        yield found
+    architecture: Architecture,
+    model: Path,
+    groups: list,
+    repetitions: int,
+    device: str,
+    *,
+    parts: Sequence[str] = PARTS,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name of each part and its figures, as soon as there are more of them."""
+    if {*parts} & {"variants", "memory"}:
+        policy, optimizer = make_policy(model, device=device, logprob_chunk_size=LOGITS_AT_ONCE)
+        largest = max(len(m.input_ids_T) for m in pack(groups, share_prompts=True, max_tokens=MAX_TOKENS))
+        if "variants" in parts:
+            rates = {"matmul_tflops": matmul_tflops(device)}
+            rates["plan_gib"] = {"checkpointing": planned(architecture, largest)}
+            variants = gpu_variants(policy, groups, optimizer)
+            yield "variants", rates | {"variants": timed(variants, repetitions, device, architecture)}
+        if "memory" in parts:
+            yield "memory", {"memory": memory(policy, groups, optimizer, architecture, device)}
+        del policy, optimizer
+        empty(device)
+    if "lora" in parts:
+        yield "lora", {"lora": lora(architecture, model, groups, device)}
+        empty(device)
+    if "trainers" not in parts:
         return
-    found["trainers"] = {}
+    if architecture is TINY:
+        yield "trainers/gpu", {"trainers": {"gpu": by_trainer("gpu", model, groups, repetitions, precision="32-true")}}
+        return
     for kind in STRATEGIES:
-        found["trainers"][kind] = in_child(kind, model, repetitions)
-        yield found
+        yield f"trainers/{kind}", {"trainers": {kind: in_child(kind, model, repetitions)}}
 
 
 def write_model(architecture: Architecture, folder: Path, device: str) -> Path:
@@ -232,12 +261,12 @@ def planned(architecture: Architecture, max_tokens: int, lora_rank: int = 0) -> 
 def to_engine(policy: Any) -> dict[str, float]:
     """Return the seconds until all weights stand, in bfloat16, in memory that engines of the machine read."""
     from ada_lightning.parallel.gradients import whole_weights
-    from ada_lightning.rollout.engines.published_weights import SharedWeights, on_cpu
+    from ada_lightning.rollout.engines.published_weights import HostBuffer, SharedWeights, on_cpu
 
-    memory, seconds = SharedWeights(), []
+    memory, buffer, seconds = SharedWeights(), HostBuffer(), []
     for _ in range(2):
         started = time.monotonic()
-        tensors, digest = memory.write(on_cpu(whole_weights(policy.model), "bfloat16"))
+        tensors, digest = memory.write(on_cpu(whole_weights(policy.model), "bfloat16", buffer))
         seconds.append(time.monotonic() - started)
         del tensors
     memory.close()

@@ -6,8 +6,10 @@ import json
 import os
 import platform
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,9 @@ def save(name: str, *, folder: Path | None = None, module: str = "", **content: 
     """Write ``docs/performance/<name>.json``, return its path; ``module`` is that of the command, if not ``name``."""
     folder = folder or FOLDER  # read now: tests put another one there
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
-    path.write_text(lines_of(header(f"research.benchmarks.{module or name}") | content))
+    path, unfinished = folder / f"{name}.json", folder / f".{name}.json"
+    unfinished.write_text(lines_of(header(f"research.benchmarks.{module or name}") | content))
+    unfinished.replace(path)  # at once: a benchmark that is cut off leaves the last whole file
     return path
 
 
@@ -60,7 +63,19 @@ def header(module: str) -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     """What kind of machine this is, without its name."""
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {"cpu": _cpu_model(), "cores": os.cpu_count(), "memory_gib": round(memory_gib)}
+    return {"cpu": _cpu_model(), "cores": os.cpu_count(), "memory_gib": round(memory_gib)} | _gpu()
+
+
+@cache
+def _gpu() -> dict[str, Any]:
+    """Return the first GPU's name and driver, as nvidia-smi says them; nothing where there is none."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+        name, driver, memory_mib = (word.strip() for word in said.splitlines()[0].split(","))
+        return {"gpu": name, "driver": driver, "gpu_memory_gib": round(int(memory_mib) / 1024)}
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return {}
 
 
 def versions() -> dict[str, str]:

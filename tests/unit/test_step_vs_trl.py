@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from research.benchmarks import report, step_task, step_vs_trl
+from research.benchmarks import on_device, report, step_task, step_vs_trl
 
 
 def steps(seconds, tokens=1000):
@@ -53,7 +53,6 @@ def test_the_fastest_setting_of_each_variant_is_searched_for_and_used(monkeypatc
     monkeypatch.setattr(step_vs_trl, "find_spec", lambda name: True)
     monkeypatch.setattr(step_vs_trl, "run", run)
     monkeypatch.setattr(report, "FOLDER", tmp_path)
-    monkeypatch.setattr(step_vs_trl, "SEARCHED", tmp_path / "step_vs_trl_search.json")
     monkeypatch.setattr(sys, "argv", ["step_vs_trl", "--search", "--turns", "1"])
     step_vs_trl.main()
     rows = json.loads((tmp_path / "step_vs_trl_search.json").read_text())["rows"]
@@ -69,7 +68,6 @@ def test_it_saves_every_step(monkeypatch, tmp_path):
     monkeypatch.setattr(step_vs_trl, "find_spec", lambda name: True)
     monkeypatch.setattr(step_vs_trl, "run", lambda variant, seed, num_steps: steps([2.0] * num_steps))
     monkeypatch.setattr(report, "FOLDER", tmp_path)
-    monkeypatch.setattr(step_vs_trl, "SEARCHED", tmp_path / "step_vs_trl_search.json")
     monkeypatch.setattr(sys, "argv", ["step_vs_trl"])
     step_vs_trl.main()
     saved = json.loads((tmp_path / "step_vs_trl.json").read_text())
@@ -82,10 +80,78 @@ def test_our_side_is_a_valid_command_line(tmp_path, skip):
 
     from ada_lightning.config.check import check_config
 
-    overrides = step_task.our_overrides(num_steps=2, seed=0, run_dir=tmp_path / "run", skip_groups_without_signal=skip)
+    overrides = step_task.our_overrides(
+        num_steps=2, seed=0, run_dir=tmp_path / "run", skip_groups_without_signal=skip, work=step_task.Work()
+    )
     with initialize_config_dir(str(step_task.CONF), version_base="1.3"):
         cfg = compose("train", overrides)
     check_config(cfg)
     assert cfg.data.skip_groups_without_signal is skip
     assert dict(cfg.data.source.tasks.chain_sum) == step_task.TASKS["chain_sum"]
     assert cfg.loss.kl_coef == 0
+
+
+@pytest.fixture
+def on_gpu(monkeypatch, tmp_path):
+    """As if there were a GPU: returns what was started, and has the figures in a folder of its own."""
+    started = []
+
+    def run(variant, seed, num_steps):
+        started.append(" ".join(variant))
+        if "rollout=transformers" in variant:
+            raise RuntimeError("step_ours failed:\nOutOfMemoryError: no room\n")
+        fast = step_vs_trl.OURS in variant or variant[-6:-4] == ["--batch-size", "256"]
+        return steps([1.0 if fast else 3.0] * num_steps)
+
+    for module in (step_vs_trl, on_device):
+        monkeypatch.setattr(module, "has_gpu", lambda: True)
+    monkeypatch.setattr(step_vs_trl, "find_spec", lambda name: True)
+    monkeypatch.setattr(step_vs_trl, "run", run)
+    monkeypatch.setattr(report, "FOLDER", tmp_path)
+    return started
+
+
+def test_on_a_gpu_a_search_that_is_cut_off_has_ratios(on_gpu, monkeypatch, tmp_path):
+    """Each variant of TRL by one setting and all of ours come before the rest of the search."""
+    comparison = step_vs_trl.Comparison(step_vs_trl.GPU_WORK, 2)
+    settings = comparison._settings
+
+    def cut_off(theirs):
+        for number, row in enumerate(settings(theirs)):
+            if number == 3:
+                raise on_device.TimeIsUpError
+            yield row
+
+    monkeypatch.setattr(comparison, "_settings", cut_off)
+    with pytest.raises(on_device.TimeIsUpError):
+        comparison.search()
+    kinds = [line.split()[0].rsplit("_", 1)[1] + ("+" if "rollout=vllm_gpu" in line else "") for line in on_gpu]
+    assert kinds == ["ours+", "trl", "trl", "ours+", "ours", "trl"]
+    assert all("--prompts 64 --max-new-tokens 256" in line for line in on_gpu)
+    saved = json.loads((tmp_path / "gpu_step_vs_trl.json").read_text())
+    assert len(saved["ratios"]) == 4
+    assert saved["missing"]
+    assert not (tmp_path / "step_vs_trl.json").exists()
+
+
+def test_what_does_not_run_is_left_out_and_told_at_the_end(on_gpu, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["step_vs_trl", "--search", "--steps", "2"])
+    with pytest.raises(SystemExit, match="did not run: ours with transformers"):
+        step_vs_trl.main()
+    assert sum("rollout=transformers" in line for line in on_gpu) == 1
+    saved = json.loads((tmp_path / "gpu_step_vs_trl.json").read_text())
+    assert [len(timed) for name, timed in saved["steps"].items() if "TRL" in name] == [4, 4]
+    assert saved["missing"] == ["ours with transformers, every group trained, 2 of 2 turns"]
+    best = json.loads((tmp_path / "gpu_step_vs_trl_search.json").read_text())["rows"][-1]
+    assert (best["batch_size"], best["gpu_memory"]) == (256, step_vs_trl.GPU_MEMORY)
+
+
+def test_our_side_goes_without_trl(monkeypatch, tmp_path):
+    monkeypatch.setattr(step_vs_trl, "find_spec", lambda name: None)
+    monkeypatch.setattr(step_vs_trl, "run", lambda variant, seed, num_steps: steps([2.0] * num_steps))
+    monkeypatch.setattr(report, "FOLDER", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["step_vs_trl", "--only", "ours"])
+    step_vs_trl.main()
+    saved = json.loads((tmp_path / "step_vs_trl.json").read_text())
+    assert [name for name in saved["steps"] if "TRL" in name] == []
+    assert saved["ratios"] == {}

@@ -22,7 +22,7 @@ from ada_lightning.rollout.engines.engine_loop import Command, Event
 from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.pool_place import PoolHost, PoolMember, PoolPlace, engine_environment
-from ada_lightning.rollout.engines.published_weights import PublishedWeights, SharedWeights, on_cpu
+from ada_lightning.rollout.engines.published_weights import HostBuffer, PublishedWeights, SharedWeights, on_cpu
 from ada_lightning.run.machine import num_cores
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class _ProcessPlace(PoolPlace):
 
     def __init__(self, host: ProcessPool, engine: Callable[..., RolloutEngine], log_file: Path) -> None:
         self._host, self._engine, self._log_file = host, engine, log_file
-        self._memory = SharedWeights()
+        self._memory, self._buffer = SharedWeights(), HostBuffer()
 
     def open(self, index: int) -> _ProcessMember:
         log_file, cores = self._log_file, list[int]()
@@ -174,7 +174,7 @@ class _ProcessPlace(PoolPlace):
     def publish(
         self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int, weight_dtype: str
     ) -> PublishedWeights:
-        tensors, digest = self._memory.write(on_cpu(named_tensors, weight_dtype))
+        tensors, digest = self._memory.write(on_cpu(named_tensors, weight_dtype, self._buffer))
         return PublishedWeights(policy_version, tensors, digest)
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ Processes of one machine read them from memory that all of them see.
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import xxhash
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -83,18 +85,57 @@ class WeightDigest:
 
 def in_engine_type(named_tensors: Iterable[tuple[str, Tensor]], weight_dtype: str) -> Iterator[tuple[str, Tensor]]:
     """Cast to the engine's own type, where it tells one: in bfloat16 half of the bytes travel."""
+    for name, tensor in named_tensors:
+        yield name, tensor.detach().to(_type_in_engine(tensor, weight_dtype))
+
+
+def on_cpu(
+    named_tensors: Iterable[tuple[str, Tensor]], weight_dtype: str, buffer: HostBuffer | None = None
+) -> Iterator[tuple[str, Tensor]]:
+    """Bring tensors to the CPU in the engine's own type, one at a time.
+
+    With a buffer those that are copied pass through it: each is there until the next is asked for.
+    """
+    if buffer is None:
+        for name, tensor in in_engine_type(named_tensors, weight_dtype):
+            yield name, tensor.cpu().contiguous()
+        return
+    for name, tensor in named_tensors:
+        dtype = _type_in_engine(tensor, weight_dtype)
+        is_there = tensor.device.type == "cpu" and tensor.dtype == dtype and tensor.is_contiguous()
+        yield name, tensor.detach() if is_there else buffer.hold(tensor.detach(), dtype)
+
+
+def _type_in_engine(tensor: Tensor, weight_dtype: str) -> torch.dtype:
     import torch
 
-    dtype = getattr(torch, weight_dtype.removeprefix("torch.")) if weight_dtype else None
-    for name, tensor in named_tensors:
-        is_cast = dtype is not None and tensor.is_floating_point()
-        yield name, tensor.detach().to(dtype) if is_cast else tensor.detach()
+    is_cast = weight_dtype and tensor.is_floating_point()
+    return getattr(torch, weight_dtype.removeprefix("torch.")) if is_cast else tensor.dtype
 
 
-def on_cpu(named_tensors: Iterable[tuple[str, Tensor]], weight_dtype: str) -> Iterator[tuple[str, Tensor]]:
-    """Bring tensors to the CPU in the engine's own type, one at a time."""
-    for name, tensor in in_engine_type(named_tensors, weight_dtype):
-        yield name, tensor.cpu().contiguous()
+class HostBuffer:
+    """Memory of the CPU that tensors pass through one by one; kept from sync to sync, and pinned where there is a GPU.
+
+    Fresh memory would be zeroed first, and a GPU's copy to memory that is not pinned goes through a small buffer of the
+    driver's. It is as large as the largest tensor that came.
+    """
+
+    def __init__(self) -> None:
+        self._bytes: Tensor | None = None
+
+    def hold(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+        """Copy a tensor of any shape as this type, and wait until it is there. The next call overwrites it.
+
+        Raises:
+            RuntimeError: the machine has no room to pin so much.
+        """
+        import torch
+
+        num_bytes = tensor.numel() * dtype.itemsize
+        if self._bytes is None or self._bytes.numel() < num_bytes:
+            self._bytes = None  # first, so that both are never there together
+            self._bytes = torch.empty(num_bytes, dtype=torch.uint8, pin_memory=torch.cuda.is_available())
+        return self._bytes[:num_bytes].view(dtype).view(tensor.shape).copy_(tensor)
 
 
 def chunks(named_tensors: Iterable[tuple[str, Tensor]], chunk_bytes: int) -> Iterator[list[tuple[str, Tensor]]]:
@@ -176,11 +217,15 @@ class SharedTensors:
         self._places = places
 
     def __iter__(self) -> Iterator[tuple[str, Tensor]]:
+        import numpy as np
         import torch
 
         for name, shape, dtype, offset in self._places:
-            tensor = torch.empty(shape, dtype=getattr(torch, dtype))
-            data = as_bytes(tensor)
+            # Memory of torch.empty is aligned, so one that was freed does not fit the next tensor of the same size.
+            num_bytes = math.prod(shape) * getattr(torch, dtype).itemsize
+            held = np.empty(max(1, num_bytes), dtype=np.uint8)  # of nothing a tensor has no stride to view it by
+            tensor = torch.from_numpy(held)[:num_bytes].view(getattr(torch, dtype)).view(shape)
+            data = held.data[:num_bytes]
             while data and (num_read := os.preadv(self._descriptor, [data], offset)):
                 data, offset = data[num_read:], offset + num_read
             yield name, tensor

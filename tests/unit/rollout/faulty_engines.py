@@ -6,6 +6,7 @@ Also importable fast: a child imports this file, and torch only for weights, whe
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from dataclasses import dataclass, replace
@@ -73,6 +74,19 @@ class TellingEngine(CoinEngine):
         )
         total = float(sum(tensor.double().sum() for tensor in self.weights.values()))
         self._running[request_id] = (0, Outcome("", facts, (total,) * len(facts), False, request_id=request_id))
+
+
+class ForgettingEngine(CoinEngine):
+    """Reads weights and holds none; answers each request with the pages that its process took for the last ones."""
+
+    def load_weights(self, named_tensors, policy_version):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in named_tensors:
+            continue
+        self.num_pages = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    def submit(self, request_id, prompt_ids, settings, seed):
+        self._running[request_id] = (0, Outcome("", (self.num_pages,), (0.0,), False, request_id=request_id))
 
 
 class SideBySideEngine(CoinEngine, VersionedEngine):

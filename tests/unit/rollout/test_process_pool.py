@@ -265,6 +265,15 @@ def test_the_child_knows_nothing_of_the_trainers_rank_and_ignores_ctrl_c(opened,
     assert is_gone(pid)
 
 
+def test_a_sync_does_not_write_to_fresh_memory_of_the_child(opened):
+    engine = opened(engines.ForgettingEngine)
+    weights = [("large", torch.zeros(12 * 2**20))]  # 48 MiB, which the C library would map anew each time
+    for version in range(2):
+        engine.load_weights(weights, version)
+    (num_pages,) = process_of(engine)
+    assert num_pages * os.sysconf("SC_PAGE_SIZE") < 12 * 2**20
+
+
 def test_the_child_ends_with_its_parent_even_in_a_step_that_hangs(tmp_path):
     program = f"""
 from pathlib import Path
