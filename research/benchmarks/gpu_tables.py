@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from research.benchmarks.report import DOCS, FOLDER, markdown
@@ -112,6 +112,61 @@ def _acceptance(path: Path) -> str:
     return "{card}, driver {driver}, torch {torch}:\n\n".format_map(known) + markdown(heads, lines)
 
 
+def gpu_rollout() -> str:
+    """Speed of rollouts on a GPU: ours compared with raw vLLM and with rounds."""
+    rows = _load("gpu_rollout")["rows"]
+    raw = {(row["work"], row["prompts"]): row for row in rows if row["way"] == "vllm"}
+    lines = [
+        [
+            row["work"],
+            row["sequences"],
+            f"{raw[row['work'], row['prompts']]['tokens_per_s']:,.0f}",
+            f"{row['tokens_per_s']:,.0f}",
+            f"**{row['over_vllm']:.2f}**",
+            f"{row['over_barrier']:.2f}",
+            f"{row['wasted']:.1%}",
+            f"{row['used_gib']:.1f}",
+        ]
+        for row in rows
+        if row["way"] == "ahead"
+    ]
+    heads = ["work", "sequences", "raw vLLM, tokens/s", "ours", "of raw vLLM's", "times rounds", "dropped", "GiB taken"]
+    return markdown(heads, lines)
+
+
+def gpu_step_vs_trl() -> str:
+    """Seconds of a step on a GPU, and how many times ours with every group trained is as fast."""
+    medians = _load("gpu_step_vs_trl")["medians"]
+    ours = medians["ours, every group trained"]["step_s"]
+    lines = [
+        [
+            name,
+            f"{row['step_s']:.2f} s",
+            f"{row['rollout_s']:.2f} s",
+            f"{row['update_s']:.2f} s",
+            f"{row['tokens']:,.0f}",
+            f"{row['step_s'] / ours:.2f}",
+        ]
+        for name, row in medians.items()
+    ]
+    return markdown(["variant", "step", "rollout", "update", "tokens", "over ours"], lines)
+
+
+def weight_sync(name: str) -> str:
+    """Seconds of a weight sync by model and way, with the parts of one that goes to another process."""
+    lines = [
+        [
+            f"{row['model']}, {row['gib']:.2f} GiB",
+            f"`{row['way']}`",
+            f"{row['first_s']:.2f} s",
+            f"{median(row['seconds']):.2f} s",
+            ", ".join(f"{part} {seconds:.2f}" for part, seconds in row["parts_s"].items()),
+        ]
+        for row in _load(name)["rows"]
+    ]
+    return markdown(["model", "way", "first", "then", "parts, s"], lines)
+
+
 def _runs(name: str, method: str) -> Sequence[Mapping[str, Any]]:
     """Return the rows of a method, of a stage of the study of a real model."""
     path = DOCS / "studies" / "real_model" / f"{name}.jsonl"
@@ -132,4 +187,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "gpu_update": gpu_update,
     "gpu_sampling": gpu_sampling,
     "gpu_acceptance": gpu_acceptance,
+=======
+    "gpu_rollout": gpu_rollout,
+    "gpu_step_vs_trl": gpu_step_vs_trl,
+    "gpu_weight_sync": partial(weight_sync, "gpu_weight_sync"),
+    "weight_sync": partial(weight_sync, "weight_sync"),
 }

@@ -1,4 +1,4 @@
-"""What adaptive sampling costs beside its tokens: ``python -m research.benchmarks.rollout``.
+"""What adaptive sampling costs in addition to its tokens: ``python -m research.benchmarks.rollout``.
 
 Committed tokens per second of one rollout (balance 2/2, blocks of 4, at most 32 a prompt) by four ways, taken in turns
 in one process and with the very same responses:
@@ -9,7 +9,7 @@ in one process and with the very same responses:
 - ``continuous``: prompts go on as soon as they are decided, nothing is drawn ahead.
 - ``ahead``: the default.
 
-Two kinds of work: ``short`` is the default task with the model's own answers (at most 32 tokens) and its real verifier;
+Two kinds of work. ``short`` is the default task with the model's own answers (at most 32 tokens) and its real verifier.
 ``heavy`` has scripted lengths (lognormal, median 16 tokens, sigma 1, cut at 160) and verdicts (pass rates spread as
 Beta(0.5, 0.8)) on the real engine. Writes ``docs/performance/rollout.json``.
 

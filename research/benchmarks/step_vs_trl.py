@@ -2,7 +2,7 @@
 
 SmolLM2-135M on a CPU, 16 chain_sum prompts x 4 responses of at most 48 tokens, temperature 1, no KL, one optimiser step
 per rollout. Both sides get the same prompts in every step, the same verifier, threads, clipping, AdamW and loss
-reduction; the sampled responses differ, so seconds per generated token are reported beside seconds per step. In turns,
+reduction; the sampled responses differ, so seconds per generated token are reported next to seconds per step. In turns,
 each in a process of its own, the first step of each process left out. Prints medians and ratios, writes
 ``docs/performance/step_vs_trl.json``.
 

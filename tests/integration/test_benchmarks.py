@@ -27,6 +27,7 @@ SMALLEST = {
     "benchmarks.startup": [],
     "benchmarks.reward_attack": ["--num", 20, "--orders", 4, "--judged", 200],
     "benchmarks.update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
+    "benchmarks.weight_sync": ["--models", "tiny", "--ways", "process", "--repetitions", 1],
     "pictures": [],
     "studies.calculator": ["--report-only"],
     "studies.coverage": ["--studies", 2],

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from research.benchmarks import gpu_update, report, rollout
+from research.benchmarks import gpu_tables, gpu_update, report, rollout
 
 
 @pytest.fixture
@@ -44,3 +44,24 @@ def test_a_rollout_is_compared_by_its_own_tokens_per_second():
     assert found["ahead"]["over_vllm"] == pytest.approx(0.95)
     assert found["ahead"]["over_barrier"] == pytest.approx(3.8)
     assert found["ahead"]["wasted"] == pytest.approx(0.05)
+
+
+def test_tables_show_what_the_benchmarks_save(monkeypatch, tmp_path):
+    monkeypatch.setattr(gpu_tables, "FOLDER", tmp_path)
+    timed = {"barrier": [(8.0, 40_000, 0)], "ahead": [(2.0, 38_000, 1900)], "vllm": [(2.0, 40_000, 0)]}
+    about = {"work": "short", "prompts": 128, "sequences": 512, "used_gib": 20.25}
+    step = {"step_s": 2.0, "rollout_s": 1.5, "update_s": 0.5, "tokens": 5000}
+    sync = {"model": "smollm2", "way": "process", "gib": 0.251, "first_s": 0.7, "seconds": [0.3, 0.5, 0.4]}
+    contents = {
+        "gpu_rollout": {"rows": [about | row for row in rollout.rows_of(timed, 1000)]},
+        "gpu_step_vs_trl": {"medians": {"TRL": step | {"step_s": 5.0}, "ours, every group trained": step}},
+        "gpu_weight_sync": {"rows": [sync | {"parts_s": {"copy": 0.1, "load": 0.3}}]},
+    }
+    for name, content in contents.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    rows = {name: gpu_tables.TABLES[name]().splitlines()[2] for name in contents}
+    assert rows == {
+        "gpu_rollout": "| short | 512 | 20,000 | 19,000 | **0.95** | 3.80 | 5.0% | 20.2 |",
+        "gpu_step_vs_trl": "| TRL | 5.00 s | 1.50 s | 0.50 s | 5,000 | 2.50 |",
+        "gpu_weight_sync": "| smollm2, 0.25 GiB | `process` | 0.70 s | 0.40 s | copy 0.10, load 0.30 |",
+    }
