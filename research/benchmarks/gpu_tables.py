@@ -187,7 +187,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "gpu_update": gpu_update,
     "gpu_sampling": gpu_sampling,
     "gpu_acceptance": gpu_acceptance,
-=======
     "gpu_rollout": gpu_rollout,
     "gpu_step_vs_trl": gpu_step_vs_trl,
     "gpu_weight_sync": partial(weight_sync, "gpu_weight_sync"),

@@ -28,6 +28,7 @@ from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.method_tables import TABLES as METHOD_TABLES
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
+from research.studies.auto_simulation import table as auto_simulation
 from research.studies.by_signal import table as by_signal
 from research.studies.calculator import table as calculator
 from research.studies.contest import Contest
@@ -631,6 +632,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "controls_main": partial(does_it_pay, OF_CONTROLS),
     "default_model_main": partial(does_it_pay, OF_DEFAULT_MODEL),
     "calculator": calculator,
+    "auto_simulation": auto_simulation,
     "study_coverage": coverage,
     "evaluation_coverage": evaluation_coverage,
     "real_model": partial(real_model, FIRST.name),

@@ -29,6 +29,7 @@ SMALLEST = {
     "benchmarks.update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
     "benchmarks.weight_sync": ["--models", "tiny", "--ways", "process", "--repetitions", 1],
     "pictures": [],
+    "studies.auto_simulation": ["--report-only"],
     "studies.calculator": ["--report-only"],
     "studies.coverage": ["--studies", 2],
     "studies.does_it_pay": [],

@@ -233,7 +233,7 @@ class AutoCurriculum(ExpectedUsefulness):
         return found | {f"worth_{name}": worth for name, worth in self.alternatives.worths(cost_ratio).items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """The trial, the sums, the clock, and the control prompts of steps under way."""
+        """The trial, what was added up, the clock, and the control prompts of steps under way."""
         return {
             "trial": self.trial.state_dict(),
             "alternatives": self.alternatives.state_dict(),
