@@ -13,7 +13,7 @@ from typing import Any
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import Recall, StepCosts
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
-from ada_lightning.core.stopping import FixedRule
+from ada_lightning.core.stopping import CappedRule, FixedRule
 from ada_lightning.methods.checked import Check
 from ada_lightning.methods.curriculum.alternatives import Alternatives
 from ada_lightning.methods.curriculum.ranked import ExpectedUsefulness
@@ -191,7 +191,7 @@ class AutoCurriculum(ExpectedUsefulness):
         kinds: tuple[list[GroupResult], list[GroupResult]] = ([], [])
         is_hard = []
         for pool in pools:
-            self._group_size = _group_size(pool)
+            self._group_size = max(self._group_size, _group_size(pool))
             result = GroupResult(
                 pool.num_positive,
                 pool.num_negative,
@@ -261,9 +261,11 @@ class AutoCurriculum(ExpectedUsefulness):
 
 
 def _group_size(pool: ResponsePool) -> int:
-    if not isinstance(pool.rule, FixedRule):
+    """Responses drawn for a prompt, of a sampler that draws the same number for each."""
+    rule = pool.rule.inner if isinstance(pool.rule, CappedRule) else pool.rule  # capped: a response was no evidence
+    if not isinstance(rule, FixedRule):
         raise ValueError("curriculum=auto compares groups of one fixed size; use sampler=uniform with it")
-    return pool.rule.n_max
+    return pool.num_drawn
 
 
 def sentence_of_change(before: Mapping[str, float], after: Mapping[str, float]) -> str:

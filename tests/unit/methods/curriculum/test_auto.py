@@ -115,6 +115,15 @@ def found_share(first):
     return sum(weights[first::2]) / sum(weights)
 
 
+def test_a_group_that_lacks_a_response_is_no_other_sampler():
+    curriculum = make()
+    choose(curriculum)
+    pool = make_pool([1, 0, 1], slot=0)
+    pool.num_drawn, pool.rule = 4, FixedRule(4).capped(3)
+    curriculum.observe([pool])
+    assert curriculum.state_dict()["group_size"] == 4
+
+
 def test_other_samplers_are_refused():
     curriculum = make()
     choose(curriculum)
