@@ -177,8 +177,8 @@ AUTO = known(
             ),
         ),
         checked=Comparison(
-            rule="it seldom chooses where that does not pay",
-            against="simulation of 1,000 streams",
+            rule="of 1,000 streams in which choosing does not pay, at most 50 ever choose",
+            against="simulation",
             test="unit/research/studies/test_auto_simulation.py::test_streams_without_a_difference_seldom_choose",
         ),
         text="""

@@ -82,7 +82,13 @@ NUMBERS: dict[str, dict[str, str]] = {
         "4.1": "calc 4 + 0.1",
     },
     "docs/extending.md": {"1.7": "calc 1 / 0.60"},
+    "docs/auto.md": {
+        "0.05": "the default of curriculum.alpha",
+        "3.0": "the logarithm of 20, to one digit",
+        "1.4": "calc 2 ** 0.5",
+    },
     "docs/gpu.md": {
+        "2.2": "calc 24e6 / (3600 * 3000)",
         "29.8": f"{GPU} plan_gib/checkpointing",
         "1.21": f"{GPU} trainers/gpu/seconds",
         "2.9": f"{GPU} trainers/gpu/to_engine/gib", "3.3": f"{GPU} trainers/gpu/to_engine/seconds",

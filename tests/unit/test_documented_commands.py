@@ -37,7 +37,7 @@ SEVERAL_PROCESSES = [
 
 OWN_DATA = [
     (page, program, overrides)
-    for page in ("README.md", "docs/use.md", "docs/data.md")
+    for page in ("README.md", "docs/use.md", "docs/gpu.md", "docs/data.md")
     for program in ("train", "prepare")
     for overrides in commands(page, program)
     if any(word.startswith("data.source.path=") for word in overrides) and "..." not in " ".join(overrides)
@@ -320,13 +320,15 @@ def test_a_command_for_data_of_ones_own_leaves_room_for_an_answer_and_says_where
 @pytest.mark.parametrize("where", ["on a CPU", "on a GPU", "with vLLM"])
 def test_a_command_for_a_run_of_ones_own_passes_the_check(where, monkeypatch, problems_file):
     """And is the method, and the size of a step, that the study of a real model has."""
-    on_a_cpu, on_a_gpu = [words for page, _, words in OWN_DATA if page == "docs/use.md"]
-    overrides = on_a_cpu if where == "on a CPU" else on_a_gpu
+    of_page = "docs/use.md" if where == "on a CPU" else "docs/gpu.md"
+    (overrides,) = [words for page, _, words in OWN_DATA if page == of_page]
+    overrides = [word for word in overrides if word != "preview=true"]
     if where == "with vLLM":
-        (engine,) = [words for words in commands("docs/use.md") if "rollout=vllm_gpu" in words]
-        replaced = {word.partition("=")[0] for word in engine}
-        overrides = [word for word in overrides if word.partition("=")[0] not in replaced - {"+experiment"}]
-        overrides += [word for word in engine if not word.startswith("+experiment")]
+        engine = "rollout=vllm_gpu rollout.engine.kv_cache_gib=16"
+        replaced = "rollout=transformers rollout.engine.max_num_seqs=512"
+        assert f"put `{engine}` in place of `{replaced}`" in (ROOT / "docs/gpu.md").read_text()
+        assert set(replaced.split()) <= set(overrides)
+        overrides = [word for word in overrides if word not in replaced.split()] + engine.split()
     of_the_hub = ("model.path=", "data.source.name=", "data.source.answer_pattern=")
     offline = [word for word in overrides if not word.startswith(of_the_hub)]
     cfg = checked(here(offline, problems_file), monkeypatch, Launch("", 1, 1))
@@ -341,7 +343,7 @@ def test_the_pages_have_commands_for_data_of_ones_own():
     assert [(page, program) for page, program, _ in OWN_DATA] == [
         ("README.md", "train"),
         ("docs/use.md", "train"),
-        ("docs/use.md", "train"),
+        ("docs/gpu.md", "train"),
         ("docs/data.md", "train"),
         ("docs/data.md", "train"),
         ("docs/data.md", "prepare"),
