@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -66,7 +66,13 @@ class Trainer:
 
     def knows(self, key: str) -> bool:
         """Whether the key is one of this trainer's."""
-        return key in self.defaults or key in self.no_effect or key.startswith(self.prefixes or ("\0",))
+        if self.owner(key) is not None or key.startswith(self.prefixes or ("\0",)):
+            return True
+        return any(part in self.no_effect for part in _ancestors(key))
+
+    def owner(self, key: str) -> str | None:
+        """Return the key of the table of defaults that this one is, or stands inside of; None if there is none."""
+        return next((part for part in _ancestors(key) if part in self.defaults), None)
 
 
 class Settings:
@@ -80,7 +86,13 @@ class Settings:
 
     def __init__(self, trainer: Trainer, given: Mapping[str, Any], where: str) -> None:
         self.trainer = trainer
-        self.given = dict(given)
+        self.given: dict[str, Any] = {}
+        for key, value in given.items():
+            owner = trainer.owner(key)
+            if owner in (None, key):
+                self.given[key] = value
+            else:  # a mapping that is the value of one key
+                self.given.setdefault(str(owner), {})[key] = value
         self.where = where
 
     @property
@@ -185,6 +197,13 @@ class Settings:
             f"{self.where}: {key} is {spelled(value)}; {self.trainer.title} {self.trainer.version} takes {wanted}, as "
             "far as this reader knows"
         )
+
+
+def _ancestors(key: str) -> Iterator[str]:
+    """The key, and what it stands in: a.b.c, a.b, a."""
+    while key:
+        yield key
+        key = key.rpartition(".")[0]
 
 
 def spelled(value: Any) -> str:
