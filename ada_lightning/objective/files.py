@@ -30,7 +30,7 @@ _COMMANDS = {".sh", ".bash", ".txt", ".cmd", ".slurm", ".sbatch", ""}
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^{}$]*))?\}|(\w+))")
-_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+_REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:, ?([\w.-]*))?\}")
 _SEPARATORS = frozenset(";&|\n")
 
 
@@ -190,7 +190,7 @@ def _flat(content: Any, where: str) -> dict[str, Any]:
                 if not isinstance(key, str):
                     raise RefusedFileError(f"{where}: a key under {printable(prefix or 'the top')} is no text")
                 waiting.append((f"{prefix}.{key}" if prefix else key, item, depth + 1))
-        else:
+        elif value != "???":  # OmegaConf's word for a value that is still missing
             found[prefix] = value
         if len(found) + len(waiting) > MAX_NODES:
             raise RefusedFileError(f"{where} has more than {MAX_NODES} values")
@@ -198,14 +198,17 @@ def _flat(content: Any, where: str) -> dict[str, Any]:
 
 
 def _referred(value: Any, settings: Mapping[str, Any]) -> Any:
-    """Follow ``${a.b}`` as OmegaConf does, if that is all of the value; other ``${...}`` stay unresolved."""
+    """Follow ``${a.b}`` and ``${oc.select:a.b,default}``, if that is all of a value; others stay unresolved."""
     for _ in range(5):
         if not isinstance(value, str) or "${" not in value:
             return value
         reference = _REFERENCE.fullmatch(value)
-        if not reference or reference[1] not in settings:
+        if reference and reference[1] in settings:
+            value = settings[reference[1]]
+        elif reference and reference[2]:
+            return parse_value(reference[2], reference[1])
+        else:
             break
-        value = settings[reference[1]]
     return Unresolved(value) if isinstance(value, str) and "${" in value else value
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from ada_lightning.audit.untrusted import printable
+from ada_lightning.audit.untrusted import printable, shown
 from ada_lightning.objective.card import Card, counts_tokens_alike
 from ada_lightning.objective.update import Baseline, Filter, Keep, Reduction, Single, Spread, Truncated, Update
 from ada_lightning.objective.weights import PASS_RATES, is_mean
@@ -134,7 +135,7 @@ def _remedy(card: Card) -> Iterator[str]:
     for remedy in card.remedies:
         named = ", ".join(f"{key}={value}" for key, value in remedy.changes.items())
         also = " Then every token counts alike, too." if remedy.counts_tokens_alike else ""
-        yield f"Set {named}: {printable(remedy.command)}.{also}"
+        yield f"Set {named}: {shown(Path(remedy.command))}.{also}"
     if card.remedies and any(term.moves_equal for term in update.terms):
         yield "The other terms below still move the policy."
 
@@ -167,6 +168,8 @@ def _special(update: Update) -> Iterator[str]:
 def _equal(update: Update) -> str:
     if update.filter and update.filter.keep is not Keep.ROW_SPREAD:
         return "a filter takes the group out."
+    if update.group_size == 1 and update.single is Single.RAW:
+        return "a group is one response, and trains on its raw reward."
     centred = (Baseline.GROUP_MEAN, Baseline.OTHERS_MEAN, Baseline.LENGTH_MEAN, Baseline.RUNNER_UP)
     if update.baseline not in centred:
         return "the group trains, since its baseline is not its own mean."

@@ -66,6 +66,8 @@ class Trainer:
 
     def knows(self, key: str) -> bool:
         """Whether the key is one of this trainer's."""
+        if key.endswith("_target_"):  # the class that a composed configuration would make
+            return True
         if self.owner(key) is not None or key.startswith(self.prefixes or ("\0",)):
             return True
         return any(part in self.no_effect for part in _ancestors(key))
