@@ -244,7 +244,7 @@ def _divided(update: Update, rewards: Values, differences: Values, batch: Statis
         mean = float(rewards.mean())
         return differences / (mean + divisor.epsilon) if mean > 0 and n > 1 else differences * (n == 1)
     if divisor.spread is Spread.GROUP:
-        spread = float(rewards.std(ddof=divisor.ddof)) if n > 1 else 1.0 - divisor.epsilon
+        spread = float(rewards.std(ddof=divisor.ddof)) if n > 1 else 1.0
     elif divisor.spread is Spread.REWARDED_SHARE:
         spread = batch.rewarded_share
     else:

@@ -47,6 +47,12 @@ class _Config(SimpleNamespace):
         return getattr(self, key, default)
 
 
+def _actor_config() -> Any:
+    from verl.workers.config import ActorConfig
+
+    return ActorConfig(strategy="fsdp", rollout_n=SIZE, ppo_micro_batch_size_per_gpu=1, ppo_mini_batch_size=2)
+
+
 @dataclass(frozen=True)
 class Functions:
     """The functions behind one combination."""
@@ -69,15 +75,8 @@ class Functions:
         rows, mask = self._advantages(groups)
         logprobs = torch.full_like(rows, -1.0, requires_grad=True)
         counts = {"batch_num_tokens": mask.sum(), "global_batch_size": len(mask), "dp_size": 1}
-        config = _Config(
-            clip_ratio=0.2,
-            clip_ratio_low=0.2,
-            clip_ratio_high=0.2,
-            clip_ratio_c=3.0,
-            tau_pos=1.0,
-            tau_neg=1.05,
-            global_batch_info=counts,
-        )
+        config = _actor_config()
+        config.global_batch_info.update(counts)
         loss, _ = get_policy_loss_fn(self.loss)(
             old_log_prob=logprobs.detach(),
             log_prob=logprobs,
