@@ -88,7 +88,7 @@ class Functions:
         }
         loss = GRPOTrainer._compute_loss(self._trainer(logprobs), None, inputs)
         loss.backward()
-        return _split(_one_a_row(-logprobs.grad, mask), groups)
+        return _split(_one_a_row(logprobs.grad, mask), groups)
 
     def rounding(self, group: Group) -> float:
         """Return the largest advantage in float32."""

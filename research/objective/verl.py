@@ -86,7 +86,7 @@ class Functions:
             config=config,
         )
         loss.backward()
-        return _split(_one_a_row(-logprobs.grad, mask), groups)
+        return _split(_one_a_row(logprobs.grad, mask), groups)
 
     def rounding(self, group: Group) -> float:
         """Return the largest advantage in float32."""
@@ -122,7 +122,7 @@ def _one_a_row(gradient: Any, mask: Any) -> list[float]:
     """The number that all tokens of a row have; NaN where they differ."""
     found = []
     for row, trained in zip(gradient, mask, strict=True):
-        values = row[trained > 0]
+        values = -row[trained > 0]
         is_one = bool((values - values[0]).abs().max() < 1e-9) and not bool(row[trained == 0].any())
         found.append(float(values[0]) if is_one else float("nan"))
     return found

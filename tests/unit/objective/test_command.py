@@ -62,7 +62,7 @@ def test_names_in_a_file_cannot_write_the_page(tmp_path, capsys):
 
 def test_another_version_is_said_to_be_unchecked(config, tmp_path, capsys):
     main([str(config), "--version", "0.19", "--output", str(tmp_path / "card.html")])
-    assert "You run 0.19: unchecked" in " ".join(capsys.readouterr().out.split())
+    assert "You run 0.19: that is unchecked" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
