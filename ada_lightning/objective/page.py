@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ada_lightning.run.files import replacing
 
 _TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 _LOWEST = 0.05
-"""Of the picture; weights below are drawn at its edge."""
+"""Of the picture; lines leave it there."""
 
 
 def write_page(cards: Sequence[Card], output: Path) -> list[Path]:
@@ -68,13 +69,13 @@ def draw_weights(cards: Sequence[Card]) -> Drawing | None:
         for index, card in enumerate(cards):
             if card.curve:
                 color, dash = style(index)
-                values = [max(value, _LOWEST) for value in card.curve]
+                values = [value if value > 0 else math.nan for value in card.curve]
                 axes.plot(FINE, values, color=color, linestyle=dash, linewidth=2.2)
         axes.axhline(1.0, color="#7d8590", linewidth=1, linestyle=":")
         axes.text(0.955, 1.0, " mean\n pass rate", va="center", fontsize=8, clip_on=False)
         axes.set_yscale("log")
         low, high = axes.get_ylim()
-        axes.set_ylim(min(low, 0.45), max(high, 2.2))
+        axes.set_ylim(max(min(low, 0.45), _LOWEST), max(high, 2.2))
         low, high = axes.get_ylim()
         axes.set_yticks([tick for tick in _TICKS if low <= tick <= high], minor=False)
         axes.set_yticks([], minor=True)

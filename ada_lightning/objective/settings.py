@@ -186,9 +186,14 @@ class Settings:
         """
         return None if self.raw(key) is None else self.whole(key, least=least)
 
-    def refuse(self, key: str, why: str) -> SettingError:
-        """Return an error about a setting, to be raised."""
-        return SettingError(f"{self.where}: {key} is {spelled(self.raw(key))}: {why}")
+    def known_whole(self, key: str, *, least: int = 0) -> int | None:
+        """Return a whole number, or None; None, too, where only a shell knows it.
+
+        Raises:
+            SettingError: it is something else.
+        """
+        value = self.given.get(key, self.trainer.defaults[key])
+        return None if isinstance(value, Unresolved) else self.optional_whole(key, least=least)
 
     def changed(self, changes: Changes) -> Settings:
         """Return the same settings with some of them replaced."""

@@ -113,7 +113,7 @@ def update(settings: Settings) -> Update:
         corrections=tuple(_corrections(settings, loss_type)),
         batch_prompts=rows // size if rows else None,
         updates_per_rollout=_updates(settings, rows),
-        max_response_tokens=settings.optional_whole("max_completion_length", least=1),
+        max_response_tokens=settings.known_whole("max_completion_length", least=1),
         max_rounding=0.0012 if divisor.spread is Spread.GROUP else 0.0,
         notes=tuple(_notes(settings, loss_type, high)),
         unknown=tuple(_unknown(settings, rows)),

@@ -124,7 +124,7 @@ def update(settings: Settings) -> Update:
         spread = Spread.NONE
     reduction = _REDUCTIONS[settings.word(_ACTOR + "loss_agg_mode", AGGREGATIONS)]
     is_of_responses = reduction in (Reduction.RESPONSE_MEAN, Reduction.RESPONSE_SUM, Reduction.CONSTANT)
-    length = settings.optional_whole(_ROLLOUT + "response_length", least=1)
+    length = settings.known_whole(_ROLLOUT + "response_length", least=1)
     return Update(
         group_size=size,
         baseline=baseline,
@@ -145,9 +145,9 @@ def update(settings: Settings) -> Update:
         clip=_clip(settings, mode),
         terms=tuple(_terms(settings)),
         corrections=tuple(_corrections(settings)),
-        batch_prompts=settings.whole("data.train_batch_size", least=1),
+        batch_prompts=settings.known_whole("data.train_batch_size", least=1),
         updates_per_rollout=_updates(settings),
-        max_response_tokens=length or settings.optional_whole("data.max_response_length", least=1),
+        max_response_tokens=length or settings.known_whole("data.max_response_length", least=1),
         max_rounding=0.106 if spread is Spread.GROUP and baseline is Baseline.GROUP_MEAN else 0.0,
         notes=tuple(_notes(settings, name, mode, size)),
         unknown=tuple(_unknown(settings)),
@@ -237,9 +237,11 @@ def _corrections(settings: Settings) -> Iterator[str]:
         yield f"{', '.join(changed)}: responses come from another distribution than the one that trains."
 
 
-def _updates(settings: Settings) -> int:
-    prompts = settings.whole("data.train_batch_size", least=1)
-    minibatch = settings.whole(_ACTOR + "ppo_mini_batch_size", least=1)
+def _updates(settings: Settings) -> int | None:
+    prompts = settings.known_whole("data.train_batch_size", least=1)
+    minibatch = settings.known_whole(_ACTOR + "ppo_mini_batch_size", least=1)
+    if prompts is None or minibatch is None:
+        return None
     return settings.whole(_ACTOR + "ppo_epochs", least=1) * -(-prompts // minibatch)
 
 
@@ -284,8 +286,6 @@ TRAINER = Trainer(
     prefixes=(
         "data.",
         "critic.",
-        "custom_reward_function.",
-        "reward_model.",
         "sandbox_fusion.",
         "distillation.",
         "transfer_queue.",

@@ -90,9 +90,11 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path):
 def test_a_script_is_split_and_not_run(tmp_path):
     path = tmp_path / "run.sh"
     path.write_text(
-        "#!/bin/bash\nset -x\nN=16  # responses\nexport M=${UNSET:-3}\ntouch " + str(tmp_path / "ran") + "\n"
+        "#!/bin/bash\nset -x\nK=$((1024 * 4))\nL=$((1024 * 20 + $K))\nN=16  # responses\nexport M=${UNSET:-3}\ntouch "
+        + str(tmp_path / "ran")
+        + "\n"
         "python3 -m verl.trainer.main_ppo \\\n  a.n=${N} b=$M +c.d=$(nproc) \\\n"
-        "  --flag --lr 1e-6 --words x y --eq=3 'list=[1,2]' e=$HOME/x && echo done=1\n"
+        "  --flag --lr 1e-6 --words x y --eq=3 'list=[1,2]' e=$HOME/x f=$L g=$((L / 2)) && echo done=1\n"
     )
     content = read_file(path)
     assert not (tmp_path / "ran").exists()
@@ -106,6 +108,8 @@ def test_a_script_is_split_and_not_run(tmp_path):
         "words": ["x", "y"],
         "eq": 3,
         "list": [1, 2],
+        "f": 24576,
+        "g": Unresolved("$((L/2))"),
         "e": Unresolved("$HOME/x"),
     }
 
