@@ -60,8 +60,13 @@ def compared(cards: Sequence[Card]) -> list[tuple[str, tuple[str, ...], bool]]:
     ]
 
 
-def draw_weights(cards: Sequence[Card]) -> Drawing | None:
-    """Draw the weight of a prompt by its pass rate, a line for each card; None where no card has any."""
+def draw_weights(cards: Sequence[Card], *, names: bool = False) -> Drawing | None:
+    """Draw the weight of a prompt by its pass rate, a line for each card; None where no card has any.
+
+    Args:
+        cards: whose weights.
+        names: whether the picture has a legend: where no page around it has one.
+    """
     if not any(card.curve for card in cards):
         return None
     with blank(7.2, 3.7) as figure:
@@ -70,7 +75,7 @@ def draw_weights(cards: Sequence[Card]) -> Drawing | None:
             if card.curve:
                 color, dash = style(index)
                 values = [value if value > 0 else math.nan for value in card.curve]
-                axes.plot(FINE, values, color=color, linestyle=dash, linewidth=2.2)
+                axes.plot(FINE, values, color=color, linestyle=dash, linewidth=2.2, label=card.name)
         axes.axhline(1.0, color="#7d8590", linewidth=1, linestyle=":")
         axes.text(0.955, 1.0, " mean\n pass rate", va="center", fontsize=8, clip_on=False)
         axes.set_yscale("log")
@@ -83,6 +88,8 @@ def draw_weights(cards: Sequence[Card]) -> Drawing | None:
         axes.set_xlim(FINE[0], FINE[-1])
         tidy(axes, "Weight of a prompt's gradient, relative to a prompt with pass rate 1/2")
         axes.set_xlabel("pass rate of the prompt")
+        if names:
+            axes.legend(frameon=False, fontsize=9)
         return finished(figure, "weights", "weight of a prompt's gradient by its pass rate")
 
 

@@ -1,6 +1,6 @@
 """Twelve common configurations and what they optimise: ``python -m research.objective.configurations``.
 
-Writes ``docs/objective/configurations.json``; ``python -m research.benchmarks.tables`` makes the tables of it.
+Writes ``docs/objective/configurations.json`` and a picture; ``python -m research.benchmarks.tables`` makes the tables.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ada_lightning.objective import objective_card
+from ada_lightning.objective.page import draw_weights
 from ada_lightning.objective.sentences import digits
 from ada_lightning.objective.weights import PASS_RATES
 from ada_lightning.run.files import write_text
@@ -17,6 +18,8 @@ from research.benchmarks.report import DOCS, markdown
 from research.objective.check import CHECKED
 
 RESULTS = DOCS / "objective" / "configurations.json"
+PICTURE = DOCS / "objective" / "weights.png"
+DRAWN = ("TRL, Dr. GRPO", "TRL, defaults", "verl, DAPO's recipe")
 _ACTOR, _N = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout.n"
 CONFIGURATIONS: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "TRL, defaults": (
@@ -88,6 +91,9 @@ def main() -> None:
                 "surprise": surprise,
             }
         )
+    drawn = [objective_card(CONFIGURATIONS[name][0], name=name) for name in DRAWN]
+    if drawing := draw_weights(drawn, names=True):
+        PICTURE.write_bytes(drawing.png)
     write_text(RESULTS, json.dumps({"rows": rows}, indent=1) + "\n")
 
 
