@@ -19,6 +19,7 @@ PROGRAMS = {
     "evaluate": ("ada_lightning.cli.evaluate", "measure a model or a run on held-out prompts"),
     "report": ("ada_lightning.programs.report", "compare runs on one page"),
     "audit": ("ada_lightning.audit", "show where the tokens of a training log went, whichever trainer wrote it"),
+    "objective": ("ada_lightning.objective", "say what a trainer's configuration really optimises"),
     "describe": ("ada_lightning.programs.describe", "list methods and options, or explain one with its settings"),
     "export": ("ada_lightning.programs.export", "write a run's weights as a Hugging Face folder with a model card"),
     "doctor": ("ada_lightning.run.doctor", "check that the installed packages fit together"),
@@ -28,6 +29,7 @@ PROGRAMS = {
 FIRST = {
     "ada train +experiment=grpo_chosen preview=true": "what would a step cost, and how many prompts teach?",
     "ada train +experiment=grpo_chosen run_name=first": "train; everything is written to runs/first",
+    "ada objective FILE": "what does this configuration optimise? (TRL, verl, ...)",
     "ada audit LOGS": "how many tokens did your trainer waste? (TRL, verl, ...)",
 }
 """Commands that most people need first, and what each of them does."""

@@ -46,6 +46,7 @@ SMALLEST = {
     "studies.when_to_use": [],
 }
 START_ONLY = {
+    "objective.check",
     "audit.coverage",
     "audit.logs",
     "benchmarks.busy_machine",
@@ -81,6 +82,7 @@ NOT_ON_A_PAGE = {
     "benchmarks.simulation.pass_rates",
     "benchmarks.step_ours",
     "benchmarks.step_trl",
+    "objective.configurations",
     "studies.trl_run",
 }
 """What another benchmark starts, or says to start first."""

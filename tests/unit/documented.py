@@ -17,7 +17,10 @@ PAGES = [
     *("README.md", "CONTRIBUTING.md", "docs/notebooks/first_run.ipynb"),
     *sorted({str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")} - GENERATED),
 ]
-_OTHERS = ("ada_lightning/adapters/", "ada_lightning/audit/", "docs/own_loop.md", "docs/trl.md", "docs/verl.md")
+_OTHERS = (
+    *("ada_lightning/adapters/", "ada_lightning/audit/", "ada_lightning/objective/"),
+    *("docs/objective.md", "docs/own_loop.md", "docs/trl.md", "docs/verl.md"),
+)
 """Where settings are those of other programs, or arguments of a call."""
 SOURCES = [
     name

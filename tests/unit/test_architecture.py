@@ -24,6 +24,7 @@ ROOMS = (
     "rollout",
     "analysis",
     "audit",
+    "objective",
     "config",
     "adapters",
     "programs",
@@ -66,6 +67,7 @@ WITHOUT_TORCH = (
     "ada_lightning.analysis.export.folder",
     "ada_lightning.methods.estimators.beta_history",
     "ada_lightning.audit.command",
+    "ada_lightning.objective.command",
 )
 """All of the core, and what else decides, grades or reports."""
 

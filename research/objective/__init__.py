@@ -1,0 +1,1 @@
+"""Holds the readers of ``ada objective`` against the trainers' own functions."""
