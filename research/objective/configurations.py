@@ -32,7 +32,7 @@ CONFIGURATIONS: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     "open-r1's demo, with TRL 1.16": (
         {"num_generations": 7, "use_vllm": True, "max_completion_length": 1024},
-        "silent settings: the same file had another loss with the TRL of its time",
+        "three keys are gone in TRL 1.16; its unnamed loss is dapo",
     ),
     "TRL, Dr. GRPO": (
         {"num_generations": 8, "loss_type": "dr_grpo", "scale_rewards": "none"},
