@@ -33,7 +33,7 @@ import torch
 from ada_lightning.run.machine import has_fast_bfloat16
 from research.benchmarks import report
 from research.benchmarks.memory_plan import GIB, QWEN_1_5B, RESERVE_GIB, Architecture, Setting, plan
-from research.benchmarks.on_device import add_seconds, stopping_after
+from research.benchmarks.on_device import add_seconds, stopping_after, write_model
 from research.benchmarks.update import make_policy, make_variants, pack, random_groups, unloaded_policy, update
 
 TINY = Architecture("tiny", 2, 128, 256, 2, 1, 64, 1_000, True, True)
@@ -126,28 +126,6 @@ def measured(
         return
     for kind in STRATEGIES:
         yield f"trainers/{kind}", {"trainers": {kind: in_child(kind, model, repetitions)}}
-
-
-def write_model(architecture: Architecture, folder: Path, device: str) -> Path:
-    """Make a checkpoint of random weights in bfloat16 and return its folder."""
-    from transformers import AutoModelForCausalLM, Qwen2Config
-
-    config = Qwen2Config(
-        vocab_size=architecture.vocabulary,
-        hidden_size=architecture.hidden,
-        intermediate_size=architecture.intermediate,
-        num_hidden_layers=architecture.num_layers,
-        num_attention_heads=architecture.query_heads,
-        num_key_value_heads=architecture.key_heads,
-        tie_word_embeddings=architecture.is_tied,
-        max_position_embeddings=4_096,
-    )
-    torch.manual_seed(0)
-    with torch.device(device):
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-    assert sum(parameter.numel() for parameter in model.parameters()) == architecture.parameters
-    model.save_pretrained(folder)
-    return folder
 
 
 def paper_groups(num_prompts: int, max_response: int = MAX_RESPONSE) -> list:

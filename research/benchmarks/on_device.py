@@ -14,9 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from research.benchmarks.report import save
+
+if TYPE_CHECKING:
+    from research.benchmarks.memory_plan import Architecture
 
 _STARTED_S = time.monotonic()
 """About when the program started: what imports this does so before torch, which takes seconds to import."""
@@ -89,7 +92,6 @@ def model_folder(name: str) -> Iterator[Path]:
     if name != "qwen_1_5b":
         yield (TinyLlama() if name == "tiny" else SmolLM2Wheel()).prepare()
         return
-    from research.benchmarks.gpu_update import write_model
     from research.benchmarks.memory_plan import QWEN_1_5B
 
     with tempfile.TemporaryDirectory(prefix="model-") as folder:
@@ -110,3 +112,26 @@ def _raise(*_: Any) -> None:
 def _leave(seconds: float) -> None:
     print(f"stopped: the {seconds:g} seconds are over, and something did not close", file=sys.stderr, flush=True)
     os._exit(0)
+
+
+def write_model(architecture: Architecture, folder: Path, device: str) -> Path:
+    """Make a checkpoint of random weights in bfloat16 and return its folder."""
+    import torch
+    from transformers import AutoModelForCausalLM, Qwen2Config
+
+    config = Qwen2Config(
+        vocab_size=architecture.vocabulary,
+        hidden_size=architecture.hidden,
+        intermediate_size=architecture.intermediate,
+        num_hidden_layers=architecture.num_layers,
+        num_attention_heads=architecture.query_heads,
+        num_key_value_heads=architecture.key_heads,
+        tie_word_embeddings=architecture.is_tied,
+        max_position_embeddings=4_096,
+    )
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    assert sum(parameter.numel() for parameter in model.parameters()) == architecture.parameters
+    model.save_pretrained(folder)
+    return folder
