@@ -26,6 +26,8 @@ def composed(program: str, overrides: Sequence[str] = ()) -> DictConfig:
     """Return the configuration of ``train``, ``prepare`` or ``evaluate`` with these overrides."""
     from hydra import compose, initialize_config_dir
 
+    import ada_lightning.config.generated  # noqa: F401 - has Hydra find what is made from classes
+
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose(program, list(overrides))
 
