@@ -1,9 +1,11 @@
 import json
+import subprocess
 import sys
 
 import pytest
 
 from research.benchmarks import on_device, report, step_task, step_vs_trl
+from research.drive import composed
 
 
 def steps(seconds, tokens=1000):
@@ -155,3 +157,34 @@ def test_our_side_goes_without_trl(monkeypatch, tmp_path):
     saved = json.loads((tmp_path / "step_vs_trl.json").read_text())
     assert [name for name in saved["steps"] if "TRL" in name] == []
     assert saved["ratios"] == {}
+
+
+GPU_OURS = [variant for name, variant in step_vs_trl.GPU_VARIANTS.items() if step_vs_trl.is_ours(name)]
+
+
+@pytest.mark.parametrize("variant", GPU_OURS)
+def test_our_side_is_a_valid_command_line_for_a_gpu(tmp_path, variant):
+    from ada_lightning.config.check import check_config
+
+    cfg = composed(
+        "train",
+        [
+            *step_task.our_overrides(
+                num_steps=2,
+                seed=0,
+                run_dir=tmp_path / "run",
+                skip_groups_without_signal="--every-group" not in variant,
+                work=step_vs_trl.GPU_WORK,
+            ),
+            *(word for word in variant if "=" in word),
+        ],
+    )
+    check_config(cfg)
+    assert (cfg.trainer.accelerator, cfg.rollout.sampling.max_new_tokens) == ("cuda", 256)
+
+
+def test_a_benchmark_composes_the_configuration_by_itself():
+    """In a process of its own: other tests have Hydra find what is generated."""
+    program = "from research.drive import composed; print(composed('train', ['+experiment=grpo']).advantage._target_)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "advantages" in done.stdout
