@@ -100,7 +100,8 @@ class AutoCurriculum(ExpectedUsefulness):
     revisit_ratio: float = 0.0
     """Not used: control prompts come in turn."""
     alpha: float = 0.05
-    """Chance of ever choosing though it never pays, over all trials; also that of giving up in one though it pays."""
+    """Chance of ever choosing though it never pays, over all trials. The bet that choosing has become worse ends at
+    ``1 / alpha`` too, but begins anew while it loses, so giving up has no such bound."""
     cost_ratio: float | None = None
     """Cost of a trained token in generated ones. None: from the run's clocks, and 1 until four steps are measured."""
 
