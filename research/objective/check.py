@@ -4,7 +4,7 @@ The package is installed without its dependencies into ``build/objective/NAME``,
 installed; what its import needs stands in ``PACKAGES``. A reader makes an update of settings; the same settings go to
 the package's own functions; both give the factor of every token's ``grad log p`` in every batch of two groups, the
 weight of a prompt by its pass rate, and which groups a filter keeps. The reader's keys and defaults are held against
-the package's own options. Writes ``docs/objective/checked.json``; ``--keys`` writes the reader's list of keys, too.
+the package's own options. Writes ``docs/objective/checked.json``; ``--keys`` writes the reader's list of keys instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from ada_lightning.objective.batch import Group, advantages, group_of, kept_rows, token_factors
 from ada_lightning.objective.readers.find import TRAINERS
 from ada_lightning.objective.settings import Settings, Trainer
-from ada_lightning.objective.update import Missing, Single, Update
+from ada_lightning.objective.update import Missing, Single, Truncated, Update
 from ada_lightning.objective.weights import PASS_RATES, weight
 from ada_lightning.run.files import write_text
 from research.objective.rows import WIDTH
@@ -49,6 +49,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
         "orjson==3.13.0",
     ),
     "openrlhf": ("openrlhf==0.11.2",),
+    "ms_swift": ("ms-swift==4.6.0",),
 }
 """By trainer, the pinned package first."""
 LENGTHS = ((1, 3, 2), (2, 1, 3))
@@ -100,6 +101,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     make_environment(name)
     if arguments.keys:
         write_keys(name)
+        return
     found = check(name)
     everything = json.loads(CHECKED.read_text()) if CHECKED.exists() else {}
     write_text(CHECKED, json.dumps(everything | {name: found}, indent=1, sort_keys=True) + "\n")
@@ -190,7 +192,7 @@ def compared(name: str, combination: Combination) -> dict[str, Any]:
         "settings": dict(combination.settings),
         "tokens": max(
             _error(_flat(token_factors(update, batch, width=WIDTH)), _flat(combination.real.factors(batch)))
-            for batch in batches()
+            for batch in [*batches(), *truncated(update)]
         ),
         "weights": _error([_weight(update, rate) for rate in PASS_RATES], real_weights(update, combination.real)),
         "special": max(_special_error(update, combination.real), _filter_error(update, combination.real)),
@@ -213,7 +215,7 @@ def _filter_error(update: Update, real: Any) -> float:
     """1 if a filter keeps other groups than the reader says: of each number right, and of equal fractions; else 0."""
     groups = [
         *(group_of(right, update.group_size) for right in range(update.group_size + 1)),
-        *(Group((value,) * update.group_size) for value in FRACTIONS),
+        *(Group((value,) * update.group_size) for value in (0.25, 0.5, 0.75)),  # sums of them are exact
     ]
     found = [real.keeps(group) for group in groups] if hasattr(real, "keeps") else [None]
     if None in found:
@@ -235,6 +237,14 @@ def batches() -> list[list[Group]]:
         for both in outcomes
         if len({reward for rewards in both for reward in rewards}) > 1
     ]
+
+
+def truncated(update: Update) -> list[list[Group]]:
+    """A batch with truncated responses, where the trainer masks them."""
+    if update.truncated is not Truncated.MASKED:
+        return []
+    rewards, flags = ((1.0, 0.0, 0.0), (1.0, 1.0, 0.0)), ((False, True, False), (True, False, False))
+    return [[Group(*each) for each in zip(rewards, LENGTHS, flags, strict=True)]]
 
 
 def special(update: Update) -> list[list[Group]]:

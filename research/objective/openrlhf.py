@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import datetime
+import functools
 import itertools
 import typing
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from unittest import mock
 from ada_lightning.objective.batch import Group
 from ada_lightning.objective.readers.openrlhf import AGGREGATIONS, ESTIMATORS, LOSSES
 from research.objective.check import Combination
-from research.objective.rows import mask_of, one_a_row, rewards_of, split
+from research.objective.rows import filled, mask_of, one_a_row, rewards_of
 from research.objective.source import definition, file_of, run, top_level
 
 SIZE = 3
@@ -118,16 +119,30 @@ class Functions:
 
     def advantages(self, groups: Sequence[Group]) -> list[list[float]]:
         """Return the advantage of each response; 0 for those of a group that the filter drops."""
-        rows, _ = self._kept(groups)
-        return _filled(rows, groups, self._is_kept(groups))
+        return filled(self._first, groups, self.keeps)
 
     def factors(self, groups: Sequence[Group]) -> list[list[float]]:
         """Return minus the gradient of the real loss of one optimiser step, in micro-batches of a response each."""
+        return filled(self._factors, groups, self.keeps)
+
+    def rounding(self, group: Group) -> float:
+        """Return the largest advantage in float32."""
         import torch
 
-        rows, mask = self._kept(groups, whole=True)
-        if not len(mask):
-            return [[0.0] * len(group.rewards) for group in groups]
+        if self.estimator not in ("rloo", "group_norm", "dr_grpo"):
+            return 0.0  # the batch's own statistics
+        rows, _ = self._advantages([group], torch.float32)
+        return float(rows.abs().max())
+
+    def _first(self, groups: Sequence[Group]) -> list[float]:
+        import torch
+
+        return [float(row[0]) for row in self._advantages(groups, torch.float64)[0]]
+
+    def _factors(self, groups: Sequence[Group]) -> list[float]:
+        import torch
+
+        rows, mask = self._advantages(groups, torch.float64)
         logprobs = torch.zeros_like(rows, requires_grad=True)
         micro_batches = list(range(len(mask)))
         for index, info in _normalised(micro_batches, lambda index: mask[index : index + 1]):
@@ -139,29 +154,7 @@ class Functions:
                 **info,
             )[0]
             (loss / len(micro_batches)).backward()  # as DeepSpeed does
-        return _filled(one_a_row(logprobs.grad, mask), groups, self._is_kept(groups))
-
-    def rounding(self, group: Group) -> float:
-        """Return the largest advantage in float32."""
-        import torch
-
-        if self.estimator not in ("rloo", "group_norm", "dr_grpo"):
-            return 0.0  # the batch's own statistics
-        rows, _ = self._advantages([group], torch.float32)
-        return float(rows.abs().max())
-
-    def _is_kept(self, groups: Sequence[Group]) -> list[bool]:
-        return [self.keeps(group) is not False for group in groups]
-
-    def _kept(self, groups: Sequence[Group], *, whole: bool = False) -> tuple[Any, Any]:
-        """Advantages of what the filter keeps: one of each response, or of its tokens; and the tokens' mask."""
-        import torch
-
-        kept = [group for group, is_kept in zip(groups, self._is_kept(groups), strict=True) if is_kept]
-        if not kept:
-            return [], []
-        rows, mask = self._advantages(kept, torch.float64)
-        return (rows, mask) if whole else ([float(row[0]) for row in rows], mask)
+        return one_a_row(logprobs.grad, mask)
 
     def _advantages(self, groups: Sequence[Group], dtype: Any) -> tuple[Any, Any]:
         import torch
@@ -190,6 +183,7 @@ class Functions:
         return experience.advantages.to(dtype), mask
 
 
+@functools.cache
 def _maker() -> Any:
     """``RemoteExperienceMaker``, with what it reads of other modules."""
     names = _typing() | {"logger": mock.MagicMock(), "itertools": itertools}
@@ -208,6 +202,7 @@ def _normalised(micro_batches: list[int], mask_of: Any) -> Any:
     return definition(path, "iter_grad_accum_global_norm", **names)(micro_batches, None, len(micro_batches), mask_of)
 
 
+@functools.cache
 def _loss(kind: str, aggregation: str) -> Any:
     import torch
 
@@ -216,9 +211,3 @@ def _loss(kind: str, aggregation: str) -> Any:
     names["aggregate_loss"] = definition(_file("models/loss.py"), "aggregate_loss", **names)
     cls = definition(_file("models/loss.py"), "PolicyLoss", **names)
     return cls(policy_loss_type=kind, token_level_loss=aggregation == "token-mean")
-
-
-def _filled(values: Sequence[float], groups: Sequence[Group], is_kept: Sequence[bool]) -> list[list[float]]:
-    """Give each group its values, and zeros to groups that were dropped."""
-    rest = iter(split(values, [group for group, kept in zip(groups, is_kept, strict=True) if kept]))
-    return [next(rest) if kept else [0.0] * len(group.rewards) for group, kept in zip(groups, is_kept, strict=True)]
