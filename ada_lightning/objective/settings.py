@@ -28,7 +28,7 @@ def keys_of(name: str) -> frozenset[str]:
 class Evidence(Enum):
     """How a reader's claims were held against the trainer."""
 
-    RUN = "its own advantages and losses were run on every outcome of small groups; filters and masks were read"
+    RUN = "its own advantages and losses were run on every outcome of small groups; what else the card says was read"
     READ = "its source was read; nothing of it was run"
 
 

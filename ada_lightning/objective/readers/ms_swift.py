@@ -282,7 +282,7 @@ def _undetermined(settings: Settings, loss_type: str) -> str:
     if settings.raw("teacher_model") is not None or settings.raw("teacher_model_server") is not None:
         return "A teacher's log-ratio is added to each token's advantage."
     if settings.raw("chord_sft_dataset"):
-        return "chord mixes in a loss on other data."
+        return "chord adds a loss on other data."
     return ""
 
 

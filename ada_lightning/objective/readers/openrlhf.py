@@ -135,7 +135,7 @@ def _filter(settings: Settings) -> Filter | None:
     if not settings.flag("algo.dynamic_filtering_enable"):
         return None
     low, high = _pair(settings, "algo.dynamic_filtering_range")
-    note = "It reads scores, which a reward function may return beside rewards, and before any penalty for length."
+    note = "It reads scores, which a reward function may return next to rewards, and before any penalty for length."
     return Filter(Keep.MEAN_INSIDE, refills=True, low=low, high=high, note=note)
 
 
