@@ -179,14 +179,14 @@ def _longest(settings: Settings) -> int | None:
 
 
 def _filter(settings: Settings) -> Filter | None:
-    if not settings.flag("dynamic_sample"):
-        return None
     most = settings.whole("max_resample_times")
+    if not settings.flag("dynamic_sample") or most < 2:  # one more batch is drawn, and nobody looks at it
+        return None
     note = (
         f"At most {most} further batches are drawn, and the last of them is thrown away unread. If there are too few "
         "groups by then, the first batch trains as it was, unfiltered. Equal fractional rewards can pass by rounding."
     )
-    return Filter(Keep.SPREAD, refills=most > 1, note=note)
+    return Filter(Keep.SPREAD, refills=True, note=note)
 
 
 def _clip(settings: Settings, loss_type: str) -> Clip | None:
@@ -257,6 +257,8 @@ def _notes(settings: Settings, loss_type: str, estimator: str, scale: str) -> It
             "Each update divides by the tokens of all responses that were drawn, those of other updates included. More "
             "updates a rollout are smaller ones."
         )
+    if settings.flag("dynamic_sample") and settings.whole("max_resample_times") < 2:
+        yield "max_resample_times below 2 leaves dynamic_sample without an effect: what it draws is thrown away."
     if settings.flag("async_generate"):
         yield "async_generate: responses are one policy version old, and the ratio takes them for fresh."
 

@@ -84,6 +84,12 @@ def test_values_that_it_does_not_take_are_named(settings, message):
         card(**settings)
 
 
+def test_one_resampled_batch_filters_nothing():
+    once = card(dynamic_sample=True, max_resample_times=1).update
+    assert once.filter is None
+    assert any("thrown away" in note for note in once.notes)
+
+
 def test_what_is_not_determined_is_said():
     assert "logistic" in card(loss_type="real").update.undetermined
     assert card(loss_type="real").remedies[0].changes["loss_type"] != "real"
