@@ -121,11 +121,8 @@ class PairStudy:
 
     def progress_table(self) -> str:
         """Return how many pairs there are. It says nothing of how they came out."""
-        rows = [
-            [task.title, f"{self.num_pairs(task)} of {len(self.seeds)}", ", ".join(map(_named, task.arms))]
-            for task in self.tasks.values()
-        ]
-        return markdown(["task", "pairs so far", "arms"], rows)
+        rows = [[task.title, f"{self.num_pairs(task)} of {len(self.seeds)}"] for task in self.tasks.values()]
+        return markdown(["task", "pairs so far"], rows)
 
     def table(self) -> str:
         """Return the figures of the tasks that have all their pairs; a sentence while there is none."""
