@@ -210,7 +210,7 @@ def test_auto_decides_within_trl_by_what_was_generated_and_trained():
         return [([letters["y" if is_right else "n"], letters["e"], trl_world.END], None) for is_right in draws]
 
     ada = AdaRollouts("auto", rows, reward=trl_world.reward, num_prompts=16, sample=sample, seed=3)
-    trl_world.trainer_of(ada, max_steps=20).train()
+    trl_world.trainer_of(ada, max_steps=14).train()
     curriculum = ada.core._method.curriculum
     assert (curriculum.trial.mode, curriculum.trial.number) == (Mode.CHOSEN, 1)
     assert 0 < curriculum.trial.control.trained < curriculum.trial.control.generated
