@@ -37,6 +37,7 @@ from research.studies.coverage import table as coverage
 from research.studies.does_it_pay import CONTROLS as OF_CONTROLS
 from research.studies.does_it_pay import DEFAULT_MODEL as OF_DEFAULT_MODEL
 from research.studies.does_it_pay import table as does_it_pay
+from research.studies.field.auto import tables as auto_field
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.dropping import TABLES as DROPPING_TABLES
@@ -47,6 +48,7 @@ from research.studies.field.staleness import TUNING as STALENESS_TUNING
 from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.forecast.tables import TABLES as FORECAST_TABLES
+from research.studies.real_model.auto import STUDIES as AUTO_REAL_MODEL
 from research.studies.real_model.compare import CONTESTS as REAL_MODEL
 from research.studies.real_model.compare import main_table as real_model_main
 from research.studies.real_model.compare import repeated_table, together_table
@@ -634,6 +636,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "default_model_main": partial(does_it_pay, OF_DEFAULT_MODEL),
     "calculator": calculator,
     "auto_simulation": auto_simulation,
+    **auto_field(),
+    **AUTO_REAL_MODEL[False].tables("auto_real_model"),
+    **AUTO_REAL_MODEL[True].tables("auto_real_model_gpu"),
     "study_coverage": coverage,
     "evaluation_coverage": evaluation_coverage,
     "real_model": partial(real_model, FIRST.name),
