@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from ada_lightning.adapters.verl.memory import Memory
@@ -120,29 +121,30 @@ class AdaReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         if self.memory.needs_logprobs:
             fields.append("rollout_log_probs")
         data = transfer_queue.kv_batch_get(keys=keys, partition_id=_TRAIN, select_fields=fields)
-        columns = {name: _column(data, name) for name in fields}
+        steps, slots = _plain(data["ada_step"]), _plain(data["ada_slot"])
+        rewards, masks, responses = (_Ragged.of(data[name]) for name in ("rm_scores", "response_mask", "responses"))
+        logprobs = _Ragged.of(data["rollout_log_probs"]) if self.memory.needs_logprobs else None
+        reward, num_tokens = rewards.sums(), masks.sums()
         rows: dict[tuple[int, int], list[int]] = {}
         for place, key in enumerate(keys):
-            if columns["ada_step"][place] == self.memory.step:
-                rows.setdefault((int(columns["ada_slot"][place]), int(key.split("_")[1])), []).append(place)
-        return {where: self._session(keys, columns, places) for where, places in rows.items()}
-
-    def _session(self, keys: Sequence[str], columns: Mapping[str, Sequence[Any]], places: Sequence[int]) -> _Session:
-        places = sorted(places, key=lambda place: int(keys[place].split("_")[2]))
-        masks = [columns["response_mask"][place] for place in places]
-        last = places[-1]
-        told: dict[str, Any] = {
-            "reward": float(columns["rm_scores"][last].sum()),
-            "num_tokens": int(sum(mask.sum() for mask in masks)),
-            "is_truncated": self._is_truncated(columns["responses"][last]),
-        }
-        if self.memory.needs_logprobs:
-            told["logprobs"] = [
-                value
-                for place, mask in zip(places, masks, strict=True)
-                for value in columns["rollout_log_probs"][place][mask > 0].tolist()
-            ]
-        return _Session(tuple(keys[place] for place in places), tuple(len(mask) for mask in masks), told)
+            if steps[place] == self.memory.step:
+                rows.setdefault((int(slots[place]), int(key.split("_")[1])), []).append(place)
+        found = {}
+        for where, places in rows.items():
+            places.sort(key=lambda place: int(keys[place].split("_")[2]))
+            last = places[-1]
+            told: dict[str, Any] = {
+                "reward": float(reward[last]),
+                "num_tokens": int(sum(num_tokens[place] for place in places)),
+                "is_truncated": self._is_truncated(responses.row(last)),
+            }
+            if logprobs is not None:
+                own = [logprobs.row(place)[masks.row(place) > 0].tolist() for place in places]
+                told["logprobs"] = [value for values in own for value in values]
+            found[where] = _Session(
+                tuple(keys[place] for place in places), tuple(masks.length(place) for place in places), told
+            )
+        return found
 
     def _is_truncated(self, response: Any) -> bool:
         if len(response) < int(self.memory.config.data.max_response_length):
@@ -153,14 +155,15 @@ class AdaReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _put(self, weights: Sequence[tuple[_Session, float]]) -> None:
         """Write weights as rewards, on the last position of every row."""
-        keys, scores = [], []
-        for session, weight in weights:
-            for key, length in zip(session.keys, session.mask_lengths, strict=True):
-                row = torch.zeros(length)
-                row[-1] = weight
-                keys.append(key)
-                scores.append(row)
-        fields = TensorDict({"rm_scores": torch.nested.as_nested_tensor(scores, layout=torch.jagged)}, [len(keys)])
+        keys = [key for session, _ in weights for key in session.keys]
+        lengths = [length for session, _ in weights for length in session.mask_lengths]
+        ends = np.cumsum(lengths)
+        scores = torch.zeros(int(ends[-1]))
+        own = [weight for session, weight in weights for _ in session.keys]
+        scores[torch.as_tensor(ends - 1)] = torch.tensor(own, dtype=scores.dtype)
+        offsets = torch.as_tensor(np.concatenate([[0], ends]))
+        nested = torch.nested.nested_tensor_from_jagged(scores, offsets)
+        fields = TensorDict({"rm_scores": nested}, [len(keys)])
         transfer_queue.kv_batch_put(keys=keys, partition_id=_TRAIN, fields=fields)
 
     def _keep(self, keys: Sequence[str]) -> None:
@@ -177,8 +180,34 @@ def _generation_config(config: Any) -> Any:
     return None if path is None else get_generation_config(copy_to_local(path))
 
 
-def _column(data: Any, name: str) -> list[Any]:
-    column = data[name]
-    return (
-        list(column.unbind()) if isinstance(column, torch.Tensor) else [getattr(each, "data", each) for each in column]
-    )
+def _plain(column: Any) -> list[Any]:
+    """Return a column of numbers: a tensor, or a stack of plain values."""
+    return column.tolist() if isinstance(column, torch.Tensor) else [getattr(each, "data", each) for each in column]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ragged:
+    """Rows of different length, one behind the other."""
+
+    values: Any
+    """Shape ``(sum of lengths,)``."""
+    ends: Any
+    """Behind each row. Shape ``(rows + 1,)``, the first one 0."""
+
+    @classmethod
+    def of(cls, column: Any) -> _Ragged:
+        """Read a nested tensor, or a plain one of rows of one length."""
+        if column.is_nested:
+            return cls(column.values().numpy(), column.offsets().numpy())
+        rows, width = column.shape
+        return cls(column.reshape(-1).numpy(), np.arange(rows + 1) * width)
+
+    def length(self, row: int) -> int:
+        return int(self.ends[row + 1] - self.ends[row])
+
+    def row(self, row: int) -> Any:
+        return self.values[self.ends[row] : self.ends[row + 1]]
+
+    def sums(self) -> Any:
+        """Add up each row; none is empty. Shape ``(rows,)``, float64."""
+        return np.add.reduceat(self.values, self.ends[:-1], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""verl's own trainer without its engines: its loader, queue, replay buffer, batches and advantages, driven step by step.
+"""verl's own trainer without its engines: its loader, queue, replay buffer, batches and advantages, step by step.
 
 Everything that the trainer does is its own code, and so is the worker's. What stands in: the agent loop, which is the
 scripted policy, the optimiser, and, where no Ray is started, the queue.
@@ -175,7 +175,9 @@ def trainer_of(config: Any, manager: Any = None) -> Any:
     trainer = PPOTrainerSync(config)
     trainer.tokenizer, trainer.processor = SimpleNamespace(eos_token_id=99), None
     trainer.global_steps = 1
-    trainer.actor_rollout_wg = SimpleNamespace(_dispatch_info={"actor": [0]}, save_checkpoint=lambda *a, **k: None)
+    trainer.actor_rollout_wg = SimpleNamespace(
+        _dispatch_info={"actor": [0]}, save_checkpoint=lambda *a, **k: None, load_checkpoint=lambda **k: None
+    )
     trainer.replay_buffer.poll_interval = 0.01
     trainer._init_dataloader()
     trainer.agent_loop_manager = manager or InThisProcess(config, Worker)
