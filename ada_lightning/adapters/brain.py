@@ -250,11 +250,11 @@ class Brain:
                 :meth:`learn` after the last one.
 
         Returns:
-            None where no step is whole. Its figures are ``responses`` and ``tokens`` drawn, ``reward``: their mean,
-            ``pass_rate``: mean over prompts, ``signal``: share of prompts of which something trains, ``rows`` that
-            train, ``ungraded`` responses and why (``ungraded/timeout``), ``late`` results that were not counted,
-            ``dropped/stale`` rows of earlier steps that did not train, and ``lag``: mean of the policy versions
-            between drawing and training, with ``lag_max``.
+            None where no step is whole. Its figures are sums and means over the step. ``responses`` and ``tokens`` were
+            drawn. ``reward`` is their mean, ``pass_rate`` the mean over prompts. ``signal`` is the share of prompts of
+            which something trains, and ``rows`` their number. ``ungraded`` responses are named by why
+            (``ungraded/timeout``). ``late`` results were not counted. ``dropped/stale`` rows of earlier steps did not
+            train. ``lag`` and ``lag_max`` are the policy versions between drawing and training.
         """
         if not self.is_whole:
             return None

@@ -569,8 +569,9 @@ def _verl_slow() -> str:
 
 def _verl_cost() -> str:
     """Return milliseconds of verl's driver, by the size of a step."""
+    parts = ("choose_ms", "sample_ms", "state_ms")
     lines = [
-        [f"{row['prompts']:,} x {row['responses']}", *(f"{row[part]:.0f}" for part in ("choose_ms", "sample_ms", "state_ms"))]
+        [f"{row['prompts']:,} x {row['responses']}", *(f"{row[part]:.0f}" for part in parts)]
         for row in _load("memory", DOCS / "studies" / "verl")["costs"]
     ]
     return _markdown(["prompts x responses", "chosen", "sampled", "state"], lines)

@@ -75,9 +75,11 @@ class Queue:
         return number
 
     def put(self, uid: str, asked: Asked) -> None:
+        """Let a prompt be drawn."""
         self.asked[uid] = self.all[uid] = asked
 
     def kv_list(self, *_: Any) -> dict[str, dict[str, Any]]:
+        """Status of every prompt, and the rows of those that are done."""
         found: dict[str, dict[str, Any]] = {}
         for uid, asked in self.asked.items():
             is_done = asked.end <= self.now
@@ -89,11 +91,13 @@ class Queue:
         return {"train": found}
 
     def kv_clear(self, keys: Any, partition_id: str) -> None:
+        """Take keys out."""
         for key in keys:
             self.asked.pop(key, None)
             self.cleared.add(key)
 
     def kv_batch_get(self, keys: Any, partition_id: str, select_fields: Any) -> dict[str, Any]:
+        """Columns of rows, as the queue has them."""
         import torch
 
         places = [(self.all[uid], int(session)) for uid, session, _ in (key.split("_") for key in keys)]
@@ -108,6 +112,7 @@ class Queue:
         return found | {name: [asked.columns[name] for asked, _ in places] for name in columns}
 
     def kv_batch_put(self, keys: Any, partition_id: str, fields: Any) -> None:
+        """Take the weights."""
         scores = fields["rm_scores"]
         last = scores.values()[scores.offsets()[1:] - 1].tolist()
         self.kept |= dict(zip(keys, last, strict=True))
@@ -146,9 +151,8 @@ def slow_prompts(steps: int) -> list[dict[str, Any]]:
         given = {"max_off_policy_threshold": threshold, "max_off_policy_strategy": strategy}
         mode = f"verl, asynchronous, `{strategy}` at {threshold}"
         rows.append({"mode": mode} | _verl(ReplayBufferAsync, "separate_async", steps, **given))
-    for method in ("grpo", "ada"):
-        rows.append({"mode": f"with a memory, synchronous, `{method}`"} | _ours(method, steps))
-    return rows
+    ours = [{"mode": f"with a memory, synchronous, `{method}`"} | _ours(method, steps) for method in ("grpo", "ada")]
+    return rows + ours
 
 
 def _shares(queue: Queue, trained: list[bool], thrown: int) -> dict[str, Any]:
@@ -206,14 +210,23 @@ def _memory_of(method: str, *, num_prompts: int, known: int, group_size: int, qu
     from omegaconf import OmegaConf
 
     from ada_lightning.adapters import Brain
+    from ada_lightning.adapters.verl.arguments import SHARED
     from ada_lightning.adapters.verl.buffer import AdaReplayBuffer
 
     ada = {"method": method, "group_size": group_size}
-    config = {
-        "data": {"train_batch_size": num_prompts, "max_response_length": 2 * LENGTH},
+    config: dict[str, Any] = {
+        "data": {
+            "train_batch_size": num_prompts,
+            "max_response_length": 2 * LENGTH,
+            "dataloader_num_workers": 0,
+        },
+        "trainer": {"v1": {"trainer_mode": "sync"}},
         "actor_rollout_ref": {"rollout": {"custom": {"ada": ada}}},
     }
-    trainer = SimpleNamespace(config=OmegaConf.create(config), refill=queue.ask)
+    given = OmegaConf.create(config)
+    for key, (path, name) in SHARED.items():
+        OmegaConf.update(given, key, {"path": path, "name": name}, force_add=True)
+    trainer = SimpleNamespace(config=given)
     refill = type("Refill", (), {"__self__": trainer, "__call__": lambda self, number: queue.ask(number)})()
     buffer = AdaReplayBuffer(
         trainer_mode="sync", trainer_config={}, sampler_kwargs={}, refill_fn=refill, max_off_policy_threshold=8,

@@ -14,7 +14,7 @@ from ada_lightning.config.problems import ConfigError
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
 OWN = {"id_column": None, "timeout_s": 3600.0, "actor": None}
-"""Settings beside ``method`` that are not the method's, with their defaults: see ``docs/verl.md``."""
+"""Settings next to ``method`` that are not the method's, with their defaults: see ``docs/verl.md``."""
 SHARED = {
     "data.custom_cls": ("pkg://ada_lightning.adapters.verl.memory", "AdaDataset"),
     "trainer.v1.sampler.custom_sampler": ("pkg://ada_lightning.adapters.verl.buffer", "AdaReplayBuffer"),
@@ -69,7 +69,7 @@ def check(config: Any, *, max_kept: int) -> list[str]:
     """
     problems = list(_refusals(config, max_kept=max_kept))
     if has_memory(config):
-        problems += _memory_refusals(config)
+        problems += memory_refusals(config)
     try:
         get_adv_estimator_fn(NAME)
     except ValueError:
@@ -82,7 +82,7 @@ def check(config: Any, *, max_kept: int) -> list[str]:
     return list(_approximations(config))
 
 
-def _memory_refusals(config: Any) -> Iterator[str]:
+def memory_refusals(config: Any) -> Iterator[str]:
     """Yield a sentence for each setting with which data set and replay buffer cannot share one memory."""
     data, trainer = config.data, config.trainer
     sampler = trainer.v1.get("sampler") or {}

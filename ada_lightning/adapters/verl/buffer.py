@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ada_lightning.adapters.verl.arguments import memory_refusals
 from ada_lightning.adapters.verl.memory import Memory
 from ada_lightning.adapters.verl.tokens import end_ids
 from ada_lightning.config.problems import ConfigError
@@ -44,7 +45,7 @@ class AdaReplayBuffer(ReplayBuffer):  # type: ignore[misc]
     The rest is taken out of the queue. Held-out batches are verl's own.
 
     Raises:
-        ConfigError: verl did not hand over its trainer, or there is no method.
+        ConfigError: verl did not hand over its trainer, there is no method, or data set and trainer do not fit.
     """
 
     def __init__(self, *arguments: Any, refill_fn: Any = None, **options: Any) -> None:
@@ -54,6 +55,8 @@ class AdaReplayBuffer(ReplayBuffer):  # type: ignore[misc]
             raise ConfigError(
                 ["AdaReplayBuffer finds the configuration by verl's trainer, whose refill_fn it was not given"]
             )
+        if problems := list(memory_refusals(self._trainer.config)):
+            raise ConfigError(problems)
         self.memory = Memory(self._trainer.config)
         self._end_ids: frozenset[int] | None = None
 

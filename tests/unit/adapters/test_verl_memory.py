@@ -210,8 +210,12 @@ def test_settings_with_which_no_memory_is_shared_are_refused(tmp_path, changes, 
     base = {"actor_rollout_ref.rollout.custom.ada.method": "grpo", "actor_rollout_ref.rollout.n": 4}
     config = verl_world.config_of(tmp_path, WORDS, **base | changes)
     with pytest.raises(ConfigError, match=said):
-        arguments.settings_of(config)
-        arguments.check(config, max_kept=4)
+        _ = arguments.settings_of(config), arguments.check(config, max_kept=4)
+
+
+def test_the_replay_buffer_alone_is_refused(queue, tmp_path):
+    with pytest.raises(ConfigError, match="data.custom_cls is None, None, but data set and replay buffer share one"):
+        trainer_of(tmp_path, "grpo", **{"data.custom_cls.path": None, "data.custom_cls.name": None})
 
 
 def test_the_data_set_alone_is_refused(tmp_path, monkeypatch):

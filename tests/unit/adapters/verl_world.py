@@ -44,12 +44,15 @@ class Queue:
         return {name: {key: dict(tag) for key, tag in tags.items()} for name, tags in self.tags.items()}
 
     def kv_batch_put(self, keys: Any, partition_id: str, fields: Any = None, tags: Any = None) -> Any:
+        columns = {}
+        for name in fields.keys() if fields is not None else ():
+            value = fields[name]
+            is_tensor = isinstance(value, torch.Tensor)
+            columns[name] = value.unbind() if is_tensor else [getattr(each, "data", each) for each in list(value)]
         for at, key in enumerate(keys):
             self.tags[partition_id].setdefault(key, {}).update(tags[at] if tags else {})
-            for name in fields.keys() if fields is not None else ():
-                value = fields[name]
-                value = value.unbind()[at] if isinstance(value, torch.Tensor) else list(value)[at]
-                self.rows[partition_id][key][name] = getattr(value, "data", value) if name != "rm_scores" else value
+            for name, column in columns.items():
+                self.rows[partition_id][key][name] = column[at]
         return trainer_base.KVBatchMeta(
             partition_id=partition_id, keys=list(keys), tags=[self.tags[partition_id][key] for key in keys]
         )
