@@ -176,10 +176,10 @@ def _on_its_clock(queue: Queue) -> None:
         queue.now += 1
 
     clock = SimpleNamespace(time=lambda: 0.0, sleep=sleep)
-    theirs.tq = ours.transfer_queue = queue  # type: ignore[assignment]
+    theirs.tq = ours.transfer_queue = queue
     theirs.time = ours.time = clock  # type: ignore[assignment]
     plain = lambda partition_id, keys, tags: SimpleNamespace(keys=keys, tags=tags)  # noqa: E731
-    theirs.KVBatchMeta = ours.KVBatchMeta = plain  # type: ignore[assignment, misc]
+    theirs.KVBatchMeta = ours.KVBatchMeta = plain
 
 
 def _verl(cls: Any, mode: str, steps: int, **options: Any) -> dict[str, Any]:

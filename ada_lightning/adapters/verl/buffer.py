@@ -37,7 +37,7 @@ class _Session:
     """Keywords of the brain's ``add``."""
 
 
-class AdaReplayBuffer(ReplayBuffer):  # type: ignore[misc]
+class AdaReplayBuffer(ReplayBuffer):
     """For ``trainer.v1.sampler.custom_sampler``: the training batches of verl's synchronous trainer, by a method.
 
     It waits until every prompt of the step is complete, and no longer than ``custom.ada.timeout_s`` seconds without any
@@ -50,7 +50,7 @@ class AdaReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def __init__(self, *arguments: Any, refill_fn: Any = None, **options: Any) -> None:
         super().__init__(*arguments, refill_fn=refill_fn, **options)
-        self._trainer = getattr(refill_fn, "__self__", None)
+        self._trainer: Any = getattr(refill_fn, "__self__", None)
         if getattr(self._trainer, "config", None) is None:
             raise ConfigError(
                 ["AdaReplayBuffer finds the configuration by verl's trainer, whose refill_fn it was not given"]

@@ -44,7 +44,8 @@ class Memory:
         self.config = config
         self.method, self.settings, own = settings_of(config)
         self.id_column, self.timeout_s, self.actor = own["id_column"], float(own["timeout_s"]), own["actor"]
-        self.brain: Brain | ActorBrain | None = None
+        self.brain: Any = None
+        """A ``Brain``, or an ``ActorBrain`` that asks one; None until the data set has been read."""
         self.step = 0
         """Under way, or the next one; from 0."""
         self.needs_logprobs = False
@@ -60,7 +61,7 @@ class Memory:
             ConfigError: the method or verl's configuration cannot work, or another trainer has the actor.
         """
         data = self.config.data
-        options = {
+        options: dict[str, Any] = {
             "num_prompts": int(data.train_batch_size),
             "max_tokens": int(data.max_response_length),
             "trainer": "verl's synchronous trainer",

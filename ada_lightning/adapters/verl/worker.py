@@ -45,7 +45,7 @@ class AdaAgentLoopWorker(_Worker):
     def prepare(self, config: Any) -> None:
         """Compose the method, or remember whom to ask, and find what ends a response."""
         self.has_memory = has_memory(config)
-        self.steps = None if self.has_memory else prompt_steps(config)
+        self.steps: Any = None if self.has_memory else prompt_steps(config)
         self.actor_name = settings_of(config)[2]["actor"] or DEFAULT_NAME
         self.end_ids = end_ids(self.tokenizer, getattr(self.model_config, "generation_config", None))
         self.max_tokens = int(config.data.max_response_length)

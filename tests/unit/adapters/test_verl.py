@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import random
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +37,7 @@ from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories  
 
 arguments = importlib.import_module("ada_lightning.adapters.verl.arguments")
 worker = importlib.import_module("ada_lightning.adapters.verl.worker")
+words_of_the_page = importlib.import_module("tests.unit.adapters.verl_world").words_of_the_page
 plugin = importlib.import_module("ada_lightning.adapters.verl.plugin")
 
 
@@ -246,17 +246,13 @@ def test_a_response_that_ends_at_the_limit_is_not_cut(last, is_truncated):
     assert (outputs, told["is_truncated"]) == ([output], is_truncated)
 
 
-def words_of_the_page():
-    """The overrides that ``docs/verl.md`` gives verl's program, and those of its own group sizes."""
-    page = (ROOT / "docs" / "verl.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    command, sizes = ([w for w in block.split() if "=" in w] for block in blocks if "custom.ada.method" in block)
-    return {"stopping rule": command, "own group sizes": [w for w in command if "custom.ada." not in w] + sizes}
-
-
-@pytest.mark.parametrize("what", ["stopping rule", "own group sizes"])
+@pytest.mark.parametrize("what", ["worker", "own group sizes", "memory", "memory and rules"])
 def test_the_configuration_of_the_page_is_one_of_verls_and_exact(what):
-    assert check(composed(words_of_the_page()[what])) == []
+    config = composed(words_of_the_page()[what])
+    max_kept = 4 if "memory" in what else worker.prompt_steps(config).max_kept()
+    assert arguments.check(config, max_kept=max_kept) == []
+    assert arguments.has_memory(config) is ("memory" in what)
+    assert arguments.draws_by_rule(config) is (what != "memory")
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,7 @@ from tests.unit.adapters.conformance import (
 
 FIXED = ("grpo", "ada", "ada_est_ema")
 """Of the suite's rules, those whose numbers are known when a step begins."""
-WORDS = [
-    "trainer.v1.sampler.custom_sampler.path=pkg://ada_lightning.adapters.verl.buffer",
-    "trainer.v1.sampler.custom_sampler.name=AdaReplayBuffer",
-    "data.custom_cls.path=pkg://ada_lightning.adapters.verl.memory",
-    "data.custom_cls.name=AdaDataset",
-    "data.dataloader_num_workers=0",
-    "algorithm.adv_estimator=ada",
-    "actor_rollout_ref.actor.loss_agg_mode=token-sum",
-]
+WORDS = verl_world.words_of_the_page()["memory"]
 
 
 @pytest.fixture
@@ -214,7 +206,7 @@ def test_settings_with_which_no_memory_is_shared_are_refused(tmp_path, changes, 
 
 
 def test_the_replay_buffer_alone_is_refused(queue, tmp_path):
-    with pytest.raises(ConfigError, match="data.custom_cls is None, None, but data set and replay buffer share one"):
+    with pytest.raises(ConfigError, match=r"data\.custom_cls is None, None, but data set and replay buffer share one"):
         trainer_of(tmp_path, "grpo", **{"data.custom_cls.path": None, "data.custom_cls.name": None})
 
 

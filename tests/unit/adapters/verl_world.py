@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import defaultdict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,8 +31,26 @@ from ada_lightning.adapters.verl import buffer, worker
 from tests.tapes import world
 from tests.unit.adapters.conformance import PROMPTS, Played, outcome
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "verl.md"
 Worker = agent_loop_tq.AgentLoopWorkerTQ.__ray_metadata__.modified_class
 MODULES = (trainer_base, replay_buffer, agent_loop_tq, padding_utils)
+
+
+def words_of_the_page() -> dict[str, list[str]]:
+    """Return the overrides that ``docs/verl.md`` gives verl's program, by the way that they set up."""
+    blocks = re.findall(r"^```bash\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    settings = [[word for word in block.split() if "=" in word] for block in blocks if "custom.ada.method" in block]
+    command, sizes, memory, rules = settings
+
+    def without_method(words: list[str]) -> list[str]:
+        return [word for word in words if "custom.ada." not in word]
+
+    return {
+        "worker": command,
+        "own group sizes": without_method(command) + sizes,
+        "memory": memory,
+        "memory and rules": without_method(memory) + rules,
+    }
 
 
 class Queue:
