@@ -92,8 +92,8 @@ def expected(rule, *, missing=(), num_steps=1):
 def test_a_reward_that_never_comes_is_ungraded_and_the_others_of_its_prompt_count(queue, tmp_path, monkeypatch):
     """So is what a worker drew that died before it could tell."""
     trainer = trainer_of(tmp_path, "ada", timeout_s=0.3)
-    trainer.agent_loop_manager.limit_s = 0.2
     (before,) = played(trainer, queue, 1)
+    trainer.agent_loop_manager.limit_s = 5.0
     monkeypatch.setattr(verl_world.Scripted, "hangs", frozenset({(1, 2, 1), (1, 4, 0)}))
     (step,) = played(trainer, queue, 1)
     weights, state = expected("ada", missing={(2, 1), (4, 0)}, num_steps=2)

@@ -10,6 +10,8 @@ import asyncio
 import random
 import re
 from collections import defaultdict
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -139,6 +141,13 @@ def world_settings() -> Any:
     return StepSettings(seed=world.RUN_SEED)
 
 
+@cache
+def composed(words: tuple[str, ...]) -> Any:
+    """Return verl's own configuration with these overrides."""
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return compose("ppo_trainer", overrides=list(words))
+
+
 def config_of(folder: Any, words: list[str], **changes: Any) -> Any:
     """verl's own configuration with these overrides, and a training set of the world's prompts."""
     file = folder / "train.parquet"
@@ -148,9 +157,8 @@ def config_of(folder: Any, words: list[str], **changes: Any) -> Any:
             for name, text in PROMPTS.items()
         ]
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("ppo_trainer", overrides=words)
-    for key, value in {
+    config = deepcopy(composed(tuple(words)))
+    values = {
         "data.train_files": str(file), "data.val_files": str(file), "data.filter_overlong_prompts": False,
         "data.cache_dir": str(folder), "data.train_batch_size": world.PROMPTS_PER_STEP, "data.val_batch_size": 4,
         "data.max_response_length": world.MAX_NEW_TOKENS, "data.seed": world.RUN_SEED,
@@ -158,7 +166,8 @@ def config_of(folder: Any, words: list[str], **changes: Any) -> Any:
         "actor_rollout_ref.rollout.custom.ada.id_column": "name",
         "actor_rollout_ref.rollout.agent.default_agent_loop": "scripted",
         "trainer.default_local_dir": str(folder / "checkpoints"),
-    }.items() | changes.items():  # fmt: skip
+    }  # fmt: skip
+    for key, value in (values | changes).items():
         OmegaConf.update(config, key, value, force_add=True)
     return config
 
