@@ -37,7 +37,7 @@ def trainer_of(folder, rule, objective="log", manager=None, **settings):
     """``settings`` with a dot are verl's own, the others the method's."""
     chosen = {"method": rule} | ({"objective": objective} if rule in WITH_OBJECTIVE else {})
     chosen |= {key: value for key, value in settings.items() if "." not in key}
-    core = Core(rule, PROMPTS)
+    core = Core(rule, PROMPTS, **{key: value for key, value in chosen.items() if key not in ("method", *arguments.OWN)})
     changes = {f"actor_rollout_ref.rollout.custom.ada.{key}": value for key, value in chosen.items()}
     changes |= {key: value for key, value in settings.items() if "." in key}
     config = verl_world.config_of(folder, WORDS, **{"actor_rollout_ref.rollout.n": core.max_kept, **changes})
@@ -57,10 +57,12 @@ def test_rows_and_weights_are_those_of_the_projects_own_loop(queue, tmp_path, ru
     assert_same(found, truth(rule, objective))
 
 
-@pytest.mark.parametrize("rule", ["grpo_chosen", "ada_similar", "auto", "knapsack"])
-def test_methods_that_choose_by_words_or_divide_a_step_do_as_the_core_alone(queue, tmp_path, rule):
-    found = played(trainer_of(tmp_path, rule), queue)
-    wanted = play_core(Core(rule, PROMPTS, seed=world.RUN_SEED), "shuffled")
+@pytest.mark.parametrize(
+    ("rule", "settings"), [("grpo_chosen", {}), ("ada_similar", {}), ("auto", {}), ("knapsack", {"n_max": 16})]
+)
+def test_methods_that_choose_by_words_or_divide_a_step_do_as_the_core_alone(queue, tmp_path, rule, settings):
+    found = played(trainer_of(tmp_path, rule, **settings), queue)
+    wanted = play_core(Core(rule, PROMPTS, seed=world.RUN_SEED, **settings), "shuffled")
     for step, other in zip(found, wanted, strict=True):
         step.prompts, step.drawn = other.prompts, other.drawn
         assert step.figures["ada/responses"] == sum(other.drawn)

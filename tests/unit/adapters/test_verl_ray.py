@@ -5,6 +5,7 @@ Ray and the queue take about a minute to start.
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import pytest
@@ -40,42 +41,49 @@ def started():
     ray.shutdown()
 
 
-def process_of(cls):
-    """verl's worker in a process of its own, without servers; sessions hang there as it is told."""
+class Process:
+    """verl's worker in a process of its own, without servers; its sessions hang as it is told."""
 
-    class Process(cls):
-        def __init__(self, config):
-            agent_loop._agent_loop_registry["scripted"] = {"_target_": "tests.unit.adapters.verl_world.Scripted"}
-            self.__dict__.update(verl_world.worker_of(config, cls).__dict__)
-            transfer_queue.init()
+    def __init__(self):
+        agent_loop._agent_loop_registry["scripted"] = {"_target_": "tests.unit.adapters.verl_world.Scripted"}
+        transfer_queue.init()
 
-        def hang(self, places):
-            verl_world.Scripted.hangs = frozenset(places)
+    def configure(self, config, asks):
+        self.worker = verl_world.worker_of(config, worker.AdaAgentLoopWorker if asks else verl_world.Worker)
 
-    return ray.remote(num_cpus=0)(Process)
+    def hang(self, places):
+        verl_world.Scripted.hangs = frozenset(places)
+
+    async def generate_sequences(self, batch):
+        await self.worker.generate_sequences(batch)
 
 
-def started_trainer(folder, rule, *, asks, **settings):
+@pytest.fixture(scope="module")
+def processes(started):
+    """They take long to start, so those that live serve the next test too."""
+    return []
+
+
+def started_trainer(processes, folder, rule, *, asks, **settings):
     """verl's trainer with two workers; ``asks``: they draw as the actor says."""
     words = {"actor_rollout_ref.rollout.agent.agent_loop_manager_class": MANAGER} if asks else {}
-    trainer = trainer_of(folder, rule, manager=object(), timeout_s=20.0, **words, **settings)
+    trainer = trainer_of(folder, rule, manager=object(), timeout_s=60.0, **words, **settings)
+    while len(processes) < 2:
+        processes.append(ray.remote(num_cpus=0)(Process).remote())
+    ray.get([process.configure.remote(trainer.config, asks) for process in processes])
     manager = object.__new__(worker.AdaAgentLoopManager if asks else AgentLoopManagerTQ)
-    process = process_of(worker.AdaAgentLoopWorker if asks else verl_world.Worker)
-    manager.agent_loop_workers = [process.remote(trainer.config) for _ in range(2)]
+    manager.agent_loop_workers = list(processes)
     trainer.agent_loop_manager = manager
     return trainer
 
 
 def stop(trainer):
-    for process in trainer.agent_loop_manager.agent_loop_workers:
-        ray.kill(process)
+    """Let the actor go, and wait until its name is free."""
     if isinstance(brain := trainer.train_dataset._memory.brain, ActorBrain):
         ray.kill(brain._actor)
-        while True:  # until its name is free
-            try:
+        with contextlib.suppress(ValueError):
+            while True:
                 ray.get_actor(brain.name)
-            except ValueError:
-                return
 
 
 def play(trainer, num_steps):
@@ -86,8 +94,8 @@ def weights_of(steps):
     return [pytest.approx(step.weights, rel=1e-6) for step in steps]
 
 
-def test_numbers_known_beforehand_go_through_verls_own_queue(tmp_path):
-    trainer = started_trainer(tmp_path, "ada", asks=False)
+def test_numbers_known_beforehand_go_through_verls_own_queue(processes, tmp_path):
+    trainer = started_trainer(processes, tmp_path, "ada", asks=False)
     try:
         assert [step.weights for step in play(trainer, 3)] == weights_of(truth("ada")[:3])
     finally:
@@ -95,8 +103,8 @@ def test_numbers_known_beforehand_go_through_verls_own_queue(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [{}, HISTORY])
-def test_stopping_rules_ask_the_actor_and_may_use_history(tmp_path, settings):
-    trainer = started_trainer(tmp_path, "ada_seq_balance", asks=True, **settings)
+def test_stopping_rules_ask_the_actor_and_may_use_history(processes, tmp_path, settings):
+    trainer = started_trainer(processes, tmp_path, "ada_seq_balance", asks=True, **settings)
     wanted = play_core(Core("ada_seq_balance", PROMPTS, seed=world.RUN_SEED, **settings), "shuffled", num_steps=3)
     try:
         found = play(trainer, 3)
@@ -106,9 +114,9 @@ def test_stopping_rules_ask_the_actor_and_may_use_history(tmp_path, settings):
     assert [step.figures["ada/responses"] for step in found] == [sum(step.drawn) for step in wanted]
 
 
-def test_a_worker_that_dies_between_drawing_and_telling_loses_nothing_that_was_stored(tmp_path):
-    trainer = started_trainer(tmp_path, "ada_seq_balance", asks=True)
-    trainer.replay_buffer.memory.timeout_s = 4.0
+def test_a_worker_that_dies_between_drawing_and_telling_loses_nothing_that_was_stored(processes, tmp_path):
+    trainer = started_trainer(processes, tmp_path, "ada_seq_balance", asks=True)
+    trainer.replay_buffer.memory.timeout_s = 10.0
     first, second = trainer.agent_loop_manager.agent_loop_workers
     hanging = [(0, slot, 1) for slot in range(world.PROMPTS_PER_STEP)]
     try:
@@ -120,6 +128,7 @@ def test_a_worker_that_dies_between_drawing_and_telling_loses_nothing_that_was_s
             while len([key for key in transfer_queue.kv_list()["train"] if "_" in key]) < world.PROMPTS_PER_STEP:
                 time.sleep(0.05)
             ray.kill(first)
+            processes.remove(first)
 
         trainer.agent_loop_manager.generate_sequences = and_die
         (step,) = play(trainer, 1)
@@ -139,8 +148,8 @@ def test_a_worker_that_dies_between_drawing_and_telling_loses_nothing_that_was_s
         stop(trainer)
 
 
-def test_an_actor_that_is_killed_in_the_middle_of_a_step_ends_the_run_and_counts_nothing(tmp_path):
-    trainer = started_trainer(tmp_path, "ada_seq_balance", asks=True)
+def test_an_actor_that_is_killed_in_the_middle_of_a_step_ends_the_run_and_counts_nothing(processes, tmp_path):
+    trainer = started_trainer(processes, tmp_path, "ada_seq_balance", asks=True)
     try:
         play(trainer, 1)
         trainer.global_steps = 1
@@ -151,10 +160,9 @@ def test_an_actor_that_is_killed_in_the_middle_of_a_step_ends_the_run_and_counts
         with pytest.raises(RuntimeError, match="'ada_brain', which holds what was learned, is gone"):
             trainer.replay_buffer.sample(global_steps=2, partition_id="train", batch_size=world.PROMPTS_PER_STEP)
     finally:
-        for process in trainer.agent_loop_manager.agent_loop_workers:
-            ray.kill(process)
+        stop(trainer)
     transfer_queue.kv_clear(keys=list(transfer_queue.kv_list()["train"]), partition_id="train")
-    again = started_trainer(tmp_path, "ada_seq_balance", asks=True)
+    again = started_trainer(processes, tmp_path, "ada_seq_balance", asks=True)
     try:
         again._load_checkpoint()
         again.global_steps += 1
@@ -165,12 +173,12 @@ def test_an_actor_that_is_killed_in_the_middle_of_a_step_ends_the_run_and_counts
     assert [step.weights] == weights_of(wanted[1:])
 
 
-def test_two_trainers_do_not_share_an_actor(tmp_path):
-    trainer = started_trainer(tmp_path, "ada_seq_balance", asks=True)
+def test_two_trainers_do_not_share_an_actor(processes, tmp_path):
+    trainer = started_trainer(processes, tmp_path, "ada_seq_balance", asks=True)
     try:
         with pytest.raises(ConfigError, match="another trainer of this Ray namespace has the actor 'ada_brain'"):
-            started_trainer(tmp_path, "ada_seq_balance", asks=True)
-        other = started_trainer(tmp_path, "ada_seq_balance", asks=True, actor="mine")
+            started_trainer(processes, tmp_path, "ada_seq_balance", asks=True)
+        other = started_trainer(processes, tmp_path, "ada_seq_balance", asks=True, actor="mine")
         stop(other)
     finally:
         stop(trainer)
