@@ -232,13 +232,15 @@ class Brain:
         number = 0
         for known, pools in self._steps.items():
             chosen = [pool for pool in pools if slot in (None, pool.slot)] if step in (None, known) else []
-            while lost := [(pool, index) for pool in chosen for index in pool.open_indices()]:
+            while True:
+                for pool in chosen if for_good else ():
+                    pool.launch(pool.want())
+                lost = [(pool, index) for pool in chosen for index in pool.open_indices()]
                 for pool, index in lost:
                     pool.add(index, failed=why, num_tokens=0)
                 number += len(lost)
-                if for_good:
-                    for pool in chosen:
-                        pool.launch(pool.want())
+                if not (lost and for_good):
+                    break
         return number
 
     def finish(self, *, version: int | None = None, learn: bool = True) -> FinishedStep | None:

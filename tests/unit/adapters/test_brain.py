@@ -199,3 +199,21 @@ def test_more_steps_than_may_be_open_are_refused_and_unknown_prompts_too():
         brain.choose()
     with pytest.raises(ValueError, match="no prompt 99 in an open step 0; open steps: 0"):
         brain.hand_out(0, 99)
+
+
+def test_what_nobody_can_draw_any_more_is_given_up_for_good():
+    """A rule that misses responses wants others in their place; here there is no one to draw them."""
+    brain = brain_of("ada_seq_balance")
+    handouts = brain.choose()
+    for handout in handouts[1:]:
+        brain.add(handout.step, handout.slot, results_of(handout))
+    assert brain.waiting(0)[0, 0] == list(handouts[0].indices)
+    assert not brain.is_done(0, 0)
+    assert brain.give_up("timeout", 0, 0, for_good=True) > len(handouts[0].indices)
+    assert brain.is_done(0, 0)
+    assert (0, 0) not in brain.waiting()
+    brain.give_up("timeout", for_good=True)
+    finished = brain.finish()
+    assert not any(row.slot == 0 for row in finished.rows)
+    assert brain.is_done(0, 0)  # of a step that is over
+    assert brain.hand_out(0, 0) is None

@@ -331,7 +331,7 @@ def test_verl_finds_the_plugin_by_itself(tmp_path):
 
 def test_another_version_is_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(tested, "version", lambda name: "0.10.0")
-    with pytest.raises(ImportError, match=r"tested with verl>=0.9,<0.10, and 0.10.0 is installed"):
+    with pytest.raises(ImportError, match=r"tested with verl>=0.9,<0.10, but 0.10.0 is installed"):
         importlib.reload(plugin)
 
 
