@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("verl")
 
-from ada_lightning.adapters import Core
+from ada_lightning.adapters import Brain, Core
 from ada_lightning.adapters.verl import arguments, memory
 from ada_lightning.config.problems import ConfigError
 from tests.tapes import world
@@ -268,3 +268,41 @@ def test_the_expected_update_over_all_outcomes_is_what_the_statement_says(
             for index, weight in weights.items()
         )
         assert found == pytest.approx(slope(p), rel=1e-6)
+
+
+class Actor:
+    """A brain whose calls are awaited, as a worker does them; of the driver's the answers come at once."""
+
+    def __init__(self, name, method, prompts, options):
+        self.brain, self.name = Brain(method, prompts, **options), name
+
+    def __getattr__(self, call):
+        found = getattr(self.brain, call)
+
+        def at_once(*given, **more):
+            return found(*given, **more)
+
+        async def remote(*given, **more):
+            return found(*given, **more)
+
+        at_once.remote = remote
+        return at_once
+
+
+@pytest.mark.parametrize("settings", [{}, {"curriculum": "posterior", "sampler": "balance_posterior"}])
+def test_stopping_rules_ask_and_may_use_history(queue, tmp_path, monkeypatch, settings):
+    """``test_verl_ray.py`` does it in processes."""
+    monkeypatch.setattr(memory, "ActorBrain", Actor)
+    words = verl_world.words_of_the_page()["memory and rules"]
+    (manager,) = (word for word in words if "agent_loop_manager_class" in word)
+    key, value = manager.removeprefix("+").split("=")
+    trainer = trainer_of(tmp_path, "ada_seq_balance", manager=object(), **settings, **{key: value})
+    actor = trainer.train_dataset._memory.brain
+    monkeypatch.setattr(verl_world.worker.ray, "get_actor", lambda name: actor)
+    trainer.agent_loop_manager = verl_world.InThisProcess(trainer.config, verl_world.worker.AdaAgentLoopWorker)
+    found = played(trainer, queue)
+    wanted = play_core(Core("ada_seq_balance", PROMPTS, seed=world.RUN_SEED, **settings), "shuffled")
+    for step, other in zip(found, wanted, strict=True):
+        step.prompts, step.drawn = other.prompts, other.drawn
+        assert step.figures["ada/responses"] == sum(other.drawn)
+    assert_same(found, wanted)
