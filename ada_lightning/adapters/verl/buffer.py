@@ -51,13 +51,14 @@ class AdaReplayBuffer(ReplayBuffer):
     def __init__(self, *arguments: Any, refill_fn: Any = None, **options: Any) -> None:
         super().__init__(*arguments, refill_fn=refill_fn, **options)
         self._trainer: Any = getattr(refill_fn, "__self__", None)
-        if getattr(self._trainer, "config", None) is None:
+        config: Any = getattr(self._trainer, "config", None)
+        if config is None:
             raise ConfigError(
                 ["AdaReplayBuffer finds the configuration by verl's trainer, whose refill_fn it was not given"]
             )
-        if problems := list(memory_refusals(self._trainer.config)):
+        if problems := list(memory_refusals(config)):
             raise ConfigError(problems)
-        self.memory = Memory(self._trainer.config)
+        self.memory = Memory(config)
         self._end_ids: frozenset[int] | None = None
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
