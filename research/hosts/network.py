@@ -195,7 +195,7 @@ def _kept(name: str, names_file: Path) -> Iterator[int]:
     Path("/tmp/ray").mkdir(exist_ok=True)  # a place to mount on
     script = (
         f"hostname {name} && mount --bind {names_file} /etc/hosts && mount -t tmpfs tmpfs /tmp/ray && "
-        "mount -t tmpfs -o size=1g tmpfs /dev/shm && ip link set lo up && echo ready && exec sleep infinity"
+        "mount -t tmpfs -o size=8g tmpfs /dev/shm && ip link set lo up && echo ready && exec sleep infinity"
     )
     options = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
     keeper = subprocess.Popen(
@@ -203,7 +203,8 @@ def _kept(name: str, names_file: Path) -> Iterator[int]:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        assert keeper.stdout is not None and keeper.stderr is not None
+        assert keeper.stdout is not None
+        assert keeper.stderr is not None
         if keeper.stdout.readline() != "ready\n":
             raise RuntimeError(f"host {name} could not be made: {keeper.stderr.read()}")
         yield int(Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text().split()[0])

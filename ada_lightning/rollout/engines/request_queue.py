@@ -123,6 +123,13 @@ class Seat:
     num_losses: int = 0
     version: int = -1
     """Of the weights that it has, or is being given; -1: those it was opened with."""
+    host: str = ""
+    """Where it is; empty: on the trainer's host, or nobody knows yet."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"engine {self.index} on {self.host}" if self.host else f"engine {self.index}"
 
     @property
     def is_ready(self) -> bool:

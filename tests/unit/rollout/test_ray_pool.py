@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+from functools import partial
 
 import pytest
 
@@ -51,3 +52,24 @@ def test_a_ray_that_is_started_here_keeps_to_loopback_and_asks_for_a_token_unles
     chosen = {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
     ray_pool.keep_to_this_machine(chosen)
     assert chosen == {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+
+
+def test_a_host_with_other_versions_or_without_the_models_files_is_refused_by_its_name(tmp_path):
+    opened, here = partial(dict, model_path=tmp_path / "gone"), ray_pool._versions()
+    assert here["Python"].startswith("3.")
+    assert "torch" in here
+    other = here | {"torch": "0.1", "vllm": "0.2"}
+    with pytest.raises(ValueError, match=r"host c has torch .*; install the same on all hosts") as refused:
+        ray_pool._open_on("c", opened, other)
+    assert f"has torch {here['torch']}, vllm {here.get('vllm', '(missing)')}, the trainer torch 0.1, vllm 0.2" in str(
+        refused.value
+    )
+    with pytest.raises(ValueError, match=r"host c has no model at .*/gone; put it on a file system"):
+        ray_pool._open_on("c", opened, here)
+    assert ray_pool._open_on("c", partial(dict, model_path=tmp_path), here) == {"model_path": tmp_path}
+    assert ray_pool._open_on("c", partial(dict, model_path="HuggingFaceTB/SmolLM2-135M"), here)
+
+
+def test_who_has_no_token_is_told_how_to_get_one():
+    assert "RAY_AUTH_TOKEN_PATH" in ray_pool._about_token({})
+    assert not ray_pool._about_token({"RAY_AUTH_MODE": "token"})
