@@ -174,7 +174,7 @@ def differences(run_dir: Path, wanted: Path) -> dict[str, float]:
     key = ["step", "slot", "sample_index"]
     ours, theirs = (read_responses(folder, "train").set_index(key) for folder in (run_dir, wanted))
     same = ours.index.intersection(theirs.index)
-    texts = (ours.loc[same].response.to_numpy() != theirs.loc[same].response.to_numpy()).sum()
+    texts = (ours.loc[same].text.to_numpy() != theirs.loc[same].text.to_numpy()).sum()
     weights, wanted_weights = (
         load_file(folder / "checkpoints/last/policy/model.safetensors") for folder in (run_dir, wanted)
     )

@@ -344,6 +344,7 @@ class EnginePool(VersionedEngine):
         elif isinstance(event, Ready):
             seat.told, seat.is_open = event, True
             seat.limit_s, seat.silent_s, seat.version = self._limits.call_timeout_s, 0.0, -1
+            seat.longest_s, seat.is_missed = 0.0, False
             if self._holds_versions:
                 for version in sorted(self._published):
                     self._hand(seat, "publish", version)
@@ -413,6 +414,7 @@ class EnginePool(VersionedEngine):
         seat.is_open = False
         seat.in_flight.clear()
         seat.calls.clear()
+        seat.is_missed = False
         seat.num_losses += 1
         why_over = ""
         if seat.told.weight_transfer is not None:

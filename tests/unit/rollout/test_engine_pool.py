@@ -13,6 +13,7 @@ import torch
 
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.rollout.engines import request_queue
 from ada_lightning.rollout.engines.engine_loop import Answer, Finished
 from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
@@ -240,6 +241,28 @@ def test_what_goes_wrong_is_said_with_the_host(opened):
     place = ThreadPlace(partial(CoinEngine, nonsense=1), hosts=("c (10.0.0.3)",))
     with pytest.raises(EngineError, match=r"engine 0 on c \(10.0.0.3\) did not start: TypeError"):
         EnginePool(place, PoolHost(start_timeout_s=10))
+
+
+def test_a_host_that_is_not_heard_of_is_named_once_and_once_more_when_it_answers(opened, monkeypatch):
+    monkeypatch.setattr(request_queue, "_QUIET_S", 0.2)
+    pool, place = opened(CoinEngine, partial(CoinEngine, poll_s=0.001), hosts=("", "c (10.0.0.3)"))
+    submit(pool, *range(6))
+    silent, told = place.opened[1], []
+    events = silent.events
+    silent.events = lambda: told.extend(events()) or []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        while not warned:
+            pool._listen(0.05)
+        for _ in range(10):
+            pool._listen(0.05)
+        silent.events = lambda: told + events()
+        assert len(finish(pool)) == 6
+    first, second = map(str, (each.message for each in warned))
+    assert first.startswith(
+        "engine 1 on c (10.0.0.3) has said nothing for 0 s; after 10 s (rollout.host.call_timeout_s"
+    )
+    assert second.startswith("engine 1 on c (10.0.0.3) answers again, after ")
 
 
 def test_a_pool_without_an_engine_left_is_an_error(opened):
