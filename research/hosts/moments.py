@@ -23,8 +23,8 @@ class Moments(RolloutListener):
     """Stops a run for a moment in which the host of an engine has work to do, until ``<moment>.go`` is there.
 
     Moments are ``rollout-<step>``, in the middle of a rollout, and ``sync-<version>``, when weights are on their way.
-    After each rollout it notes the hosts that serve. While one is missing a step takes five seconds more, so that it can
-    come back before the run is over.
+    After each rollout it notes the hosts that serve. While one is missing a step takes five seconds more, so that it
+    can come back before the run is over.
 
     Args:
         folder: for its files.

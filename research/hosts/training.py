@@ -27,7 +27,7 @@ ENGINE = (
 OPTIONS = (
     "rollout=vllm_process", *ENGINE, "rollout.host.num_threads=1", "callbacks.checkpoint.every_n_steps=1",
     # Adam divides by the size of a gradient: where that is nothing but rounding it would make a whole step of it.
-    "optimizer.eps=1e-3",
+    "+optimizer.eps=1e-3",
 )  # fmt: skip
 
 
