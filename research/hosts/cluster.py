@@ -38,6 +38,12 @@ SMALL = (
 )
 """A run of the random model, in float32 on both sides, that keeps every response."""
 VLLM = ("rollout.engine.dtype=float32", "rollout.engine.kv_cache_gib=0.05", "rollout.engine.max_num_seqs=32")
+TRANSFORMERS = (
+    "rollout.engine._target_=ada_lightning.rollout.engines.transformers_engine.TransformersEngine",
+    "~rollout.engine.kv_cache_gib", "~rollout.engine.block_size", "~rollout.engine.enforce_eager",
+    "rollout.engine.dtype=float32", "rollout.engine.max_num_seqs=32",
+)  # fmt: skip
+"""Starts in a moment."""
 LAG = ("rollout.max_staleness=1", "loss.anchor=behaviour", "loss.importance_cap=0")
 QUIET = {
     "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "VLLM_CONFIGURE_LOGGING": "0", "RAY_USAGE_STATS_ENABLED": "0",
@@ -106,14 +112,20 @@ class Cluster:
             return self.hosts["a"].run("env", *variables, sys.executable, "-c", listing, self.address).split()
         return []
 
-    def train(self, name: str, *overrides: str, environment: Mapping[str, str] | None = None) -> Training:
+    def train(
+        self,
+        name: str,
+        *overrides: str,
+        engine: Sequence[str] = VLLM,
+        environment: Mapping[str, str] | None = None,
+    ) -> Training:
         """Start ``train.py`` on ``a`` with an engine on each other host."""
         places = (
             "rollout=ray", f"rollout.host.num_engines={len(self.hosts.hosts) - 1}",
             f"rollout.host.address={self.address}",
         )  # fmt: skip
         return Training(
-            self.hosts["a"], self.folder, name, (*places, *VLLM, *overrides), environment or self.environment
+            self.hosts["a"], self.folder, name, (*places, *engine, *overrides), environment or self.environment
         )
 
 

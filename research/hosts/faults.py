@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ class Fault:
     later: Act = lambda _: None
     """What happens some seconds after, in a thread of its own."""
     host: str = "c"
+    busy: str = ""
+    """The host that has to be at work for the moment to come, if it is another."""
     ends_the_run: bool = False
     """A run that is started again goes on."""
 
@@ -73,19 +75,21 @@ def _save(row: dict[str, Any]) -> None:
     save("faults", steps=STEPS, rows=[rows[name] for name in FAULTS if name in rows])
 
 
-def fill(ray: Cluster, name: str, fault: Fault, wanted: Training) -> dict[str, Any]:
-    """Break a run, and say what became of it."""
+def fill(
+    ray: Cluster, name: str, fault: Fault, wanted: Training, options: Sequence[str] = OPTIONS, **how: Any
+) -> dict[str, Any]:
+    """Break a run with these options, those of ``wanted``, and say what became of it."""
     _whole(ray)
     folder = ray.folder / f"moments-{name}"
     folder.mkdir()
     moments = (
         "+callbacks.moments._target_=research.hosts.moments.Moments", f"+callbacks.moments.folder={folder}",
-        f"+callbacks.moments.host={fault.host}", f"+callbacks.moments.wanted=[{fault.moment}]",
+        f"+callbacks.moments.host={fault.busy or fault.host}", f"+callbacks.moments.wanted=[{fault.moment}]",
         "+callbacks.moments.num_hosts=2",
     )  # fmt: skip
     if not fault.moment:
         fault.act(ray)
-    run = ray.train(name, *OPTIONS, *moments)
+    run = ray.train(name, *options, *moments, **how)
     broken_s = 0.0
     if fault.moment:
         wait_for(lambda: (folder / fault.moment).exists() or run.process.poll() is not None, 300, fault.moment)
@@ -104,7 +108,7 @@ def fill(ray: Cluster, name: str, fault: Fault, wanted: Training) -> dict[str, A
         if not fault.ends_the_run:
             raise RuntimeError(f"{name} ended with {code}: {run.printed()[-4000:]}")
         row["seconds"] = round(ended_s, 1)
-        again = ray.train(name, *OPTIONS, "ckpt=auto")
+        again = ray.train(name, *options, "ckpt=auto", **how)
         again.finish()
     else:
         row["seconds"] = round(max(_seconds(run.run_dir)) if fault.moment else max(_seconds(run.run_dir)[1:]), 1)
@@ -209,7 +213,7 @@ FAULTS = {
         "b is out of memory in a rollout", f"rollout-{AT}", lambda ray: run_out_of_memory(ray.hosts["b"]), host="b"
     ),
     "head_killed": Fault(
-        "Ray on a, the head, is killed in a rollout", f"rollout-{AT}", _kill_head, host="a", ends_the_run=True
+        "Ray on a, the head, is killed in a rollout", f"rollout-{AT}", _kill_head, host="a", busy="c", ends_the_run=True
     ),
 }  # fmt: skip
 

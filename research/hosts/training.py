@@ -13,19 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from research.benchmarks.report import markdown
-from research.hosts.cluster import QUIET, SMALL, Training, column, differences
+from research.hosts.cluster import QUIET, SMALL, TRANSFORMERS, Training, column, differences
 from research.hosts.figures import load, save
 from research.hosts.network import Network, network, wait_for
 
 STEPS = 5
 TIMEOUT_MINUTES = 0.5
-ENGINE = (
-    "rollout.engine._target_=ada_lightning.rollout.engines.transformers_engine.TransformersEngine",
-    "~rollout.engine.kv_cache_gib", "~rollout.engine.block_size", "~rollout.engine.enforce_eager",
-    "rollout.engine.dtype=float32", "rollout.engine.max_num_seqs=32",
-)  # fmt: skip
 OPTIONS = (
-    "rollout=vllm_process", *ENGINE, "rollout.host.num_threads=1", "callbacks.checkpoint.every_n_steps=1",
+    "rollout=vllm_process", *TRANSFORMERS, "rollout.host.num_threads=1", "callbacks.checkpoint.every_n_steps=1",
     # Adam divides by the size of a gradient: where that is nothing but rounding it would make a whole step of it.
     "+optimizer.eps=1e-3",
 )  # fmt: skip
