@@ -83,7 +83,8 @@ class HostWatch:
             for rank in silent_s:
                 silent_s[rank] = silent_s[rank] + passed_s if heard.get(rank) == seen.get(rank) else 0.0
             seen = heard
-            if lost := [rank for rank, seconds in silent_s.items() if seconds > self._limit_s]:
+            # Two beats early: a collective that gives up after the same time would not say which host it waited for.
+            if lost := [rank for rank, seconds in silent_s.items() if seconds > self._limit_s - 2 * self._beat_s]:
                 # Without the store, which the first process's host keeps, nothing is known of the others.
                 named = lost if self._is_reached or self._rank == 0 else [0]
                 self._end(self._sentence(sorted({self._hosts[rank] for rank in named})))

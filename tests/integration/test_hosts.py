@@ -29,15 +29,13 @@ def ray(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(ray):
-    run = ray.train("undisturbed", *OPTIONS, engine=TRANSFORMERS)
-    run.finish(200)
-    return run
+    return ray.train("undisturbed", *OPTIONS, engine=TRANSFORMERS).finish(200)
 
 
 def test_a_run_with_engines_on_other_hosts_is_that_of_one_host(ray, undisturbed):
     options = ("rollout=vllm_process", "rollout.host.num_threads=1", *TRANSFORMERS, *OPTIONS)
     alone = Training(ray.hosts["a"], ray.folder, "alone", options).finish(200)
-    found = differences(undisturbed.run_dir, alone)
+    found = differences(undisturbed, alone)
     assert found["responses"] > 30
     assert (found["missing"], found["twice"], found["differ"]) == (0, 0, 0)
     assert found["weights"] < 1e-5
