@@ -19,7 +19,7 @@ from typing import Any
 
 from research.benchmarks.report import markdown
 from research.hosts.cluster import Cluster, cluster, column, differences
-from research.hosts.figures import load, save
+from research.hosts.figures import load, quoted, save
 from research.hosts.memory import run_out_of_memory
 from research.hosts.moments import SERVED
 from research.hosts.network import wait_for
@@ -109,6 +109,7 @@ def fill(
         if not fault.ends_the_run:
             raise RuntimeError(f"{name} ended with {code}: {run.printed()[-4000:]}")
         row["seconds"] = round(ended_s, 1)
+        _whole(ray)
         again = ray.train(name, *options, "ckpt=auto", **how)
         again.finish()
     else:
@@ -221,18 +222,22 @@ FAULTS = {
 def table() -> str:
     """Return the rows as Markdown."""
     return markdown(
-        ["what breaks", "the step", "usually, s", "lost", "twice", "old weights", "it serves again after", "said"],
+        ["what breaks", "the step", "usually, s", "lost", "twice", "old weights", "it serves again after"],
         [
             [
                 row["what"],
                 f"ends in {row['seconds']} s" if row["ended_by_itself"] else f"the run ends in {row['seconds']} s",
                 row["usual_seconds"], row["lost"], row["twice"], row["old_weights"],
                 "-" if row["serves_again_after"] is None else f"{row['serves_again_after']} s",
-                row["line"] or "nothing",
             ]
             for row in load("faults")["rows"]
         ],
     )  # fmt: skip
+
+
+def lines() -> str:
+    """Return the lines that name a host, for the page."""
+    return quoted({row["what"]: row["line"] or "(nothing)" for row in load("faults")["rows"]})
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from research.benchmarks.report import RELIABILITY, header, lines_of
@@ -20,3 +21,8 @@ def load(name: str) -> dict[str, Any]:
     """Read it again."""
     content: dict[str, Any] = json.loads((RELIABILITY / f"hosts_{name}.json").read_text())
     return content
+
+
+def quoted(said: Mapping[str, str]) -> str:
+    """Return what was printed, by who or what it is about, as a block of text for a page."""
+    return "```text\n" + "".join(f"{name}:\n    {text}\n" for name, text in said.items()) + "```\n"

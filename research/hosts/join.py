@@ -5,6 +5,7 @@ Writes ``docs/reliability/hosts_join.json``.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from research.benchmarks.report import markdown
 from research.hosts.cluster import LAG, QUIET, VLLM, Cluster, Training, cluster, differences
-from research.hosts.figures import load, save
+from research.hosts.figures import load, quoted, save
 from research.hosts.network import ROOT
 
 STEPS = 5
@@ -27,6 +28,7 @@ platform.python_version = lambda: ".".join(map(str, sys.version_info[:3]))
 
 def main() -> None:
     """Compare, be refused, print and save."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     with cluster() as ray:
         rows = [compare(ray, lag) for lag in (0, 1)]
     with cluster() as ray:
@@ -110,10 +112,9 @@ def runs_table() -> str:
     )
 
 
-def refusals_table() -> str:
-    """Return the sentences as Markdown."""
-    rows = load("join")["refusals"]
-    return markdown(["who", "is refused by"], [[row["case"], row["sentence"]] for row in rows])
+def refusals() -> str:
+    """Return the sentences for the page."""
+    return quoted({row["case"]: row["sentence"] for row in load("join")["refusals"]})
 
 
 if __name__ == "__main__":

@@ -49,9 +49,9 @@ def run_out_of_memory(host: Host) -> list[int]:
         return [pid for pid in engines if not Path(f"/proc/{pid}").exists()]
     finally:
         (group / "memory.limit_in_bytes").write_text("-1")
-        for pid in (group / "cgroup.procs").read_text().split():
+        for left in (group / "cgroup.procs").read_text().split():
             with contextlib.suppress(OSError):
-                (_GROUPS / "cgroup.procs").write_text(pid)
+                (_GROUPS / "cgroup.procs").write_text(left)
         with contextlib.suppress(OSError):
             group.rmdir()
 

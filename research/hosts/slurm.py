@@ -5,6 +5,7 @@ Slurm itself is not there. ``srun`` and ``scontrol`` are two lines each, which e
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -28,6 +29,9 @@ _OF_THE_SCRIPT = ("+experiment=", "data.source.num_train=")
 
 def main() -> None:
     """Run the script on a tiny model, and end with its code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("options", nargs="*", help="more options of the run")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ada_lightning-runs-") as temporary, network() as hosts:
         folder = Path(temporary)
         for name, text in (("srun", _SRUN), ("scontrol", _SCONTROL)):
@@ -38,7 +42,7 @@ def main() -> None:
         options = [word for word in SMALL if not word.startswith(_OF_THE_SCRIPT)]
         tiny = (
             f"data.source.path={folder / 'problems.jsonl'}", f"run_dir={folder / 'run'}", "num_steps=2",
-            "trainer=cpu", "rollout.engine.dtype=float32", "rollout.engine.kv_cache_gib=0.05", *sys.argv[1:],
+            "trainer=cpu", "rollout.engine.dtype=float32", "rollout.engine.kv_cache_gib=0.05", *arguments.options,
         )  # fmt: skip
         variables = {
             **os.environ, **QUIET, "SLURM_JOB_NODELIST": "a,b,c", "ROLLOUT": "ray",

@@ -6,6 +6,7 @@ sees, and loses each host in turn. Writes ``docs/reliability/hosts_training.json
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any
 
 from research.benchmarks.report import markdown
 from research.hosts.cluster import QUIET, SMALL, TRANSFORMERS, Training, column, differences
-from research.hosts.figures import load, save
+from research.hosts.figures import load, quoted, save
 from research.hosts.network import Network, network, wait_for
 
 STEPS = 5
@@ -59,6 +60,7 @@ class Pair:
 
 def main() -> None:
     """Compare, be refused, lose hosts, print and save."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="ada_lightning-runs-") as temporary:
@@ -146,12 +148,10 @@ def table() -> str:
     return markdown(names, [cells])
 
 
-def losses_table() -> str:
-    """Return the lost hosts as Markdown."""
-    content = load("training")
-    names = ["the host that is lost", "the other ends in, s", "it says"]
-    rows = [[row["lost"], row["ends_in_s"], row["said"]] for row in content["losses"]]
-    return markdown(names, rows)
+def losses() -> str:
+    """Return what the others said of the lost hosts, for the page."""
+    rows = load("training")["losses"]
+    return quoted({f"{row['lost']} is lost; the other ends in {row['ends_in_s']:.0f} s": row["said"] for row in rows})
 
 
 if __name__ == "__main__":

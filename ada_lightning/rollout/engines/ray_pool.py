@@ -10,6 +10,7 @@ import secrets
 import signal
 import socket
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -320,12 +321,55 @@ class _RayMember(PoolMember):
         return self._actor.take.options(concurrency_group="events").remote(_TAKE_WAIT_S)
 
 
+class _Head:
+    """The host that Ray cannot lose: without it Ray ends this process after a minute, from native code and in silence.
+
+    Args:
+        address: ``host:port`` of it.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._next_look_s = 0.0
+        self._is_there = True
+
+    def look(self) -> None:
+        """Say once that it is gone, and once that it is back. Looks every few seconds, however often it is called."""
+        if time.monotonic() < self._next_look_s:
+            return
+        host, _, port = self._address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), _HEAD_WAIT_S).close()
+            is_there = True
+        except OSError:
+            is_there = False
+        self._next_look_s = time.monotonic() + _HEAD_INTERVAL_S
+        if is_there != self._is_there:
+            self._is_there = is_there
+            warnings.warn(
+                f"Ray's head at {self._address} answers again"
+                if is_there
+                else f"Ray's head at {self._address} does not answer. Ray ends this process in about a minute unless "
+                "it does: start it again, then the run with ckpt=auto",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+_HEAD_INTERVAL_S, _HEAD_WAIT_S = 5.0, 2.0
+
+
 class _RayPlace(PoolPlace):
     """Ray's cluster."""
 
     def __init__(self, host: RayPool, engine: Callable[..., RolloutEngine], log_file: Path, *, stops_ray: bool) -> None:
         self._host, self._engine, self._log_file = host, engine, log_file
         self._stops_ray = stops_ray
+        self._head: _Head | None = None
+        if host.address != "local":
+            import ray
+
+            self._head = _Head(ray.get_runtime_context().gcs_address)
 
     def open(self, index: int) -> _RayMember:
         import ray
@@ -345,6 +389,8 @@ class _RayPlace(PoolPlace):
         for member in members:
             member.flush()
         ray.wait([member.pending for member in members], num_returns=1, timeout=timeout_s)
+        if self._head is not None:
+            self._head.look()
 
     def publish(
         self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int, weight_dtype: str

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
+import warnings
 from functools import partial
 
 import pytest
@@ -73,3 +75,22 @@ def test_a_host_with_other_versions_or_without_the_models_files_is_refused_by_it
 def test_who_has_no_token_is_told_how_to_get_one():
     assert "RAY_AUTH_TOKEN_PATH" in ray_pool._about_token({})
     assert not ray_pool._about_token({"RAY_AUTH_MODE": "token"})
+
+
+def test_a_head_that_is_gone_is_said_once_and_once_that_it_is_back(monkeypatch):
+    monkeypatch.setattr(ray_pool, "_HEAD_INTERVAL_S", 0.0)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    head = ray_pool._Head(f"127.0.0.1:{port}")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        head.look()
+        listener.close()
+        head.look()
+        head.look()
+        with socket.create_server(("127.0.0.1", port)):
+            head.look()
+            head.look()
+    gone, back = (str(each.message) for each in warned)
+    assert gone.startswith(f"Ray's head at 127.0.0.1:{port} does not answer. Ray ends this process in about a minute")
+    assert back == f"Ray's head at 127.0.0.1:{port} answers again"
