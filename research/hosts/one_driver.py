@@ -133,13 +133,18 @@ def table() -> str:
     """Return the rows as Markdown."""
     names = [
         "engines", "slots", "graded a second", "that the slots allow", "slots in use", "driver, cores",
-        "driver, us a response", "memory, MiB",
+        "driver, us a response", "memory, MiB", "engines that such a driver could serve",
     ]  # fmt: skip
     keys = (
         "engines", "slots", "graded_per_s", "slots_allow_per_s", "slots_in_use", "driver_cpu", "us_a_response",
         "memory_mib",
     )  # fmt: skip
-    return markdown(names, [[row[key] for key in keys] for row in load("one_driver")["rows"]])
+    content = load("one_driver")
+    of_an_engine = content["slots"] / content["mean_tokens"] / content["token_s"]  # responses a second
+    rows = content["rows"]
+    return markdown(
+        names, [[*(row[key] for key in keys), round(1e6 / row["us_a_response"] / of_an_engine)] for row in rows]
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A fault of a host or its network each minute, for an hour: ``python -m research.hosts.soak``.
 
-A run with vLLM engines on ``b`` and ``c`` goes on whatever happens. At the end it proves from its files that every
-response of every step is there once, and that none came from older weights. Writes
+A run with engines of transformers on ``b`` and ``c`` goes on whatever happens. At the end it proves from its files that
+every response of every step is there once, and that none came from older weights. Writes
 ``docs/reliability/hosts_soak.json``.
 """
 
@@ -20,7 +20,7 @@ from research.benchmarks.faults.sessions import MemoryWatch
 from research.benchmarks.report import markdown
 from research.benchmarks.soak import prove
 from research.hosts import memory
-from research.hosts.cluster import Cluster, cluster, column
+from research.hosts.cluster import TRANSFORMERS, Cluster, cluster, column
 from research.hosts.figures import load, save
 from research.hosts.network import wait_for
 
@@ -46,7 +46,7 @@ def main() -> None:
     generator = random.Random(arguments.seed)
     with cluster(folder=arguments.folder) as ray:
         ray.start("b", "c")
-        run = ray.train("soak", *OPTIONS, f"num_steps={ENOUGH}")
+        run = ray.train("soak", *OPTIONS, f"num_steps={ENOUGH}", engine=TRANSFORMERS)
         wait_for(lambda: _steps(run.run_dir) > 1 or run.process.poll() is not None, 300, "a first step")
         pid = next(pid for pid in ray.hosts["a"].pids() if _is_trainer(pid))
         watch, done, started = MemoryWatch(pid), list[str](), time.monotonic()
@@ -66,7 +66,7 @@ def main() -> None:
         os.kill(pid, signal.SIGTERM)
         run.wait(120)
         steps = _version(run.run_dir) + 1
-        ray.train("soak", *OPTIONS, f"num_steps={steps}", "ckpt=last").finish()
+        ray.train("soak", *OPTIONS, f"num_steps={steps}", "ckpt=last", engine=TRANSFORMERS).finish()
         proof = prove(run.run_dir, steps)
         gap = max(column(run.run_dir, "sync/logprob_gap_max"))
         if gap > LARGEST_GAP:
