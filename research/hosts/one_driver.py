@@ -73,8 +73,7 @@ def main() -> None:
     rows = []
     for number in arguments.engines:
         rows.append(measure(number, arguments.waves))
-        print(rows[-1], flush=True)
-    save("one_driver", slots=NUM_SLOTS, token_s=TOKEN_S, mean_tokens=MEAN_TOKENS, rows=rows)
+        save("one_driver", slots=NUM_SLOTS, token_s=TOKEN_S, mean_tokens=MEAN_TOKENS, rows=rows)
 
 
 def measure(num_engines: int, waves: float) -> dict[str, Any]:
