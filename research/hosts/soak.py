@@ -75,7 +75,6 @@ def main() -> None:
             "soak", minutes=round(minutes, 1), faults=dict(sorted(Counter(done).items())), steps=steps,
             responses=proof["responses_drawn"], lost=proof["lost"], twice=proof["twice"], logprob_gap=gap,
             memory_mb=[round(each) for each in quarters],
-            engines_replaced=int(sum(column(run.run_dir, "rollout/engine_restarts")[-1:])),
         )  # fmt: skip
 
 
