@@ -322,7 +322,7 @@ class _RayMember(PoolMember):
 
 
 class _Head:
-    """The host that Ray cannot lose: without it Ray ends this process within about a minute, from native code and in silence.
+    """The host that Ray cannot lose: without it Ray ends this process within a minute, from native code and in silence.
 
     Args:
         address: ``host:port`` of it.
@@ -349,7 +349,7 @@ class _Head:
             warnings.warn(
                 f"Ray's head at {self._address} answers again"
                 if is_there
-                else f"Ray's head at {self._address} does not answer. Ray ends this process within about a minute unless "
+                else f"Ray's head at {self._address} does not answer. Ray ends this process within a minute unless "
                 "it does: start it again, then the run with ckpt=auto",
                 RuntimeWarning,
                 stacklevel=2,
