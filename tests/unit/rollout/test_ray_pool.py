@@ -92,7 +92,5 @@ def test_a_head_that_is_gone_is_said_once_and_once_that_it_is_back(monkeypatch):
             head.look()
             head.look()
     gone, back = (str(each.message) for each in warned)
-    assert gone.startswith(
-        f"Ray's head at 127.0.0.1:{port} does not answer. Ray ends this process within a minute"
-    )
+    assert gone.startswith(f"Ray's head at 127.0.0.1:{port} does not answer. Ray ends this process within a minute")
     assert back == f"Ray's head at 127.0.0.1:{port} answers again"
