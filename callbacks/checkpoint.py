@@ -74,8 +74,18 @@ class RolloutCheckpoint(Callback):
         self._restored: dict[str, int] | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Say what a process does where another one leads."""
-        run_parts(trainer, pl_module)[0].ranks.on("trainer_state", trainer.save_checkpoint)
+        """Say what a process does where another one leads.
+
+        Raises:
+            ValueError: a host of the run does not see its folder, into which every process writes its part.
+        """
+        ranks = run_parts(trainer, pl_module)[0].ranks
+        ranks.on("trainer_state", trainer.save_checkpoint)
+        if hosts := ranks.hosts_without(self.run_dir.path / ".seen-by-all"):
+            raise ValueError(
+                f"run_dir = {self.run_dir.path} is not seen by host {' and '.join(hosts)}: every process writes its "
+                "part of a checkpoint there, and reads it again. Use run_dir=... on a file system that all hosts see"
+            )
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """After a resume, continue Lightning's counters, which start anew with the rest of the stream.

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
+from ada_lightning.parallel.host_watch import HostWatch
 from ada_lightning.parallel.ranks import Handler, LeaderStopped, Ranks
 
 T = TypeVar("T")
 _CPU = torch.device("cpu")
 PATIENCE = timedelta(days=30)
 """How long a follower waits for the leader: a rollout or an evaluation may take any time. A leader that dies closes its
-connections, which ends the wait at once."""
+connections, which ends the wait at once; one whose host is lost is the business of
+:class:`~ada_lightning.parallel.host_watch.HostWatch`."""
+_SEEN_WITHIN_S = 10.0
+"""A file that one host has made may show on the others after some seconds: network file systems keep listings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,37 @@ class ProcessRanks(Ranks):
         self._unfinished: Iterator[Any] | None = None
         self._depth = 0
         self._is_broken = False
+        self._watch: HostWatch | None = None
+
+    def watch_hosts(self, limit_s: float) -> None:
+        """End this process when nothing is heard of another one for so many seconds. Collective."""
+        hosts = self._gather(socket.gethostname())
+        if len(set(hosts)) > 1:  # on one host a process that is gone has closed its connections
+            store = dist.PrefixStore("ada_lightning", dist.distributed_c10d._get_default_store().clone())
+            self._watch = HostWatch(store, rank=dist.get_rank(), hosts=hosts, limit_s=limit_s)
+
+    def close(self) -> None:
+        """Watch no other host any more. Safe to call twice."""
+        if self._watch is not None:
+            self._watch.close()
+
+    def hosts_without(self, file: Path) -> list[str]:
+        """See :class:`Ranks`."""
+        if self.is_leader:
+            file.touch()
+        self._broadcast(None)  # it is there
+        deadline = time.monotonic() + _SEEN_WITHIN_S
+        while not (is_seen := file.exists()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        lacking = self._gather("" if is_seen else socket.gethostname())
+        if self.is_leader:
+            file.unlink()
+        return sorted({host for host in lacking if host})
+
+    def _gather(self, value: str) -> list[str]:
+        values: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(values, value, group=self.group)
+        return values
 
     def lead(self, work: Callable[[], T]) -> T | None:
         """See :class:`Ranks`. May be nested."""

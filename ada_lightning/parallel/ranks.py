@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -81,6 +82,10 @@ class Ranks:
         """Give every process the batches of its replica: the leader has all of them by replica, the others None."""
         assert parts is not None
         return list(parts[0])
+
+    def hosts_without(self, file: Path) -> list[str]:
+        """Return the hosts that do not see a file of the leader's, which is made for this and removed. Collective."""
+        return []
 
     def check_together(self, check: Callable[[], None]) -> None:
         """Stop all processes where the ``check`` of one of them raises KeyboardInterrupt, which all then raise."""

@@ -31,7 +31,8 @@ class ShardedStrategy(ModelParallelStrategy):
         data_parallel_size: parts that a batch is cut into, and that everything is sharded over; ``auto``: as many as
             there are processes, divided by ``tensor_parallel_size``.
         tensor_parallel_size: processes that compute each layer together; keep them on one machine.
-        timeout_minutes: after which a collective that some process does not reach is an error.
+        timeout_minutes: after which a collective that some process does not reach is an error, and after which a host
+            of which nothing is heard counts as lost: the processes on the others then end.
 
     Raises:
         ValueError: a size is out of range.
@@ -53,6 +54,7 @@ class ShardedStrategy(ModelParallelStrategy):
             tensor_parallel_size=tensor_parallel_size,
             timeout=_timeout(timeout_minutes),
         )
+        self._timeout_s = 60 * timeout_minutes
 
     def setup_environment(self) -> None:
         """Connect the processes and tell the policy how it is spread over them."""
@@ -66,7 +68,14 @@ class ShardedStrategy(ModelParallelStrategy):
         policy: Any = self.lightning_module
         sharding = Sharding(self.device_mesh, low_precision=self.precision_plugin.precision == "bf16-mixed")
         mesh = self.device_mesh[DATA]
-        policy.spread(ProcessRanks(replica=mesh.get_local_rank(), num_replicas=mesh.size()), sharding)
+        ranks = ProcessRanks(replica=mesh.get_local_rank(), num_replicas=mesh.size())
+        ranks.watch_hosts(self._timeout_s)
+        policy.spread(ranks, sharding)
+
+    def teardown(self) -> None:
+        """Watch the other hosts no more: they end when they are through."""
+        _watch_no_more(self)
+        super().teardown()
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
         """Nothing: the weights stand in the checkpoint's Hugging Face folder."""
@@ -108,18 +117,27 @@ class ReplicatedStrategy(DDPStrategy):
     (:func:`~ada_lightning.parallel.gradients.add_up`).
 
     Args:
-        timeout_minutes: after which a collective that some process does not reach is an error.
+        timeout_minutes: after which a collective that some process does not reach is an error, and after which a host
+            of which nothing is heard counts as lost: the processes on the others then end.
     """
 
     def __init__(self, *, timeout_minutes: float = 30.0) -> None:
         super().__init__(timeout=_timeout(timeout_minutes))
+        self._timeout_s = 60 * timeout_minutes
 
     def setup_environment(self) -> None:
         """Connect the processes."""
         super().setup_environment()
         _never_requeue(self)
         policy: Any = self.lightning_module
-        policy.spread(ProcessRanks(replica=self.global_rank, num_replicas=self.world_size))
+        ranks = ProcessRanks(replica=self.global_rank, num_replicas=self.world_size)
+        ranks.watch_hosts(self._timeout_s)
+        policy.spread(ranks)
+
+    def teardown(self) -> None:
+        """Watch the other hosts no more: they end when they are through."""
+        _watch_no_more(self)
+        super().teardown()
 
     def configure_ddp(self) -> None:
         """Leave the policy as it is."""
@@ -145,6 +163,12 @@ def _timeout(minutes: float) -> timedelta:
     if minutes <= 0:
         raise ValueError(f"timeout_minutes must be positive; got {minutes}")
     return timedelta(minutes=minutes)
+
+
+def _watch_no_more(strategy: Strategy) -> None:
+    ranks = getattr(strategy.lightning_module, "ranks", None)
+    if isinstance(ranks, ProcessRanks):
+        ranks.close()
 
 
 def _never_requeue(strategy: Strategy) -> None:

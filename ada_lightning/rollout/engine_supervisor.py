@@ -158,7 +158,7 @@ class EngineSupervisor:
         self.loaded_version = None  # its engines may differ
         if policy_version not in engine.versions:
             with clock.phase("sync"):
-                guarded(engine.publish, weights(), policy_version)
+                _hand_over(engine.publish, weights(), policy_version)
         guarded(engine.keep, {policy_version, *needed})
 
     def weights_of(self, policy: ReadablePolicy) -> Callable[[], Iterator[tuple[str, Tensor]]]:
@@ -169,7 +169,7 @@ class EngineSupervisor:
         """Load a version unless it is there."""
         if self.loaded_version != policy_version:
             with clock.phase("sync"):
-                guarded(self.opened().load_weights, weights(), policy_version)
+                _hand_over(self.opened().load_weights, weights(), policy_version)
             self.loaded_version = policy_version
 
     def rest(self) -> None:
@@ -217,3 +217,27 @@ class EngineSupervisor:
             engine.close()
         except Exception as error:
             warnings.warn(f"the engine did not close cleanly: {error}", RuntimeWarning, stacklevel=2)
+
+
+def _hand_over(take: Callable[..., None], weights: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
+    """Have an engine take weights. What goes wrong with reading these is no fault of the engine's.
+
+    Raises:
+        EngineError: the engine broke.
+        Exception: whatever reading raised, as when a training process that has a part of them is gone.
+    """
+    failures: list[Exception] = []
+
+    def read() -> Iterator[tuple[str, Tensor]]:
+        try:
+            yield from weights
+        except Exception as error:
+            failures.append(error)
+            raise
+
+    try:
+        guarded(take, read(), policy_version)
+    except EngineError:
+        if failures:
+            raise failures[0] from None
+        raise

@@ -244,7 +244,7 @@ def prove(run_dir: Path, num_steps: int) -> dict[str, Any]:
         "updates_left_out": int(float(trained[-1]["train/skipped_updates"])),
         "memory_retries": int(float(trained[-1]["train/memory_retries"])),
         "grades_failed": int(prompts.num_failed.sum()),
-        "mlflow": _mlflow(run_dir, num_steps),
+        "mlflow": _mlflow(run_dir, num_steps) if (run_dir / "mlflow_run_id").exists() else None,
     }
 
 

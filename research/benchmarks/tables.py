@@ -28,6 +28,7 @@ from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.method_tables import TABLES as METHOD_TABLES
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
+from research.hosts.tables import TABLES as HOSTS_TABLES
 from research.objective.configurations import TABLES as OBJECTIVE_TABLES
 from research.studies.auto_simulation import table as auto_simulation
 from research.studies.by_signal import table as by_signal
@@ -689,6 +690,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **GPU_TABLES,
     **DROPPING_TABLES,
     **FORECAST_TABLES,
+    **HOSTS_TABLES,
     **OBJECTIVE_TABLES,
     "when_to_use": when_to_use,
     "when_to_use_by_signal": by_signal,

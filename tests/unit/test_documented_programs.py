@@ -24,8 +24,20 @@ from ada_lightning.config.described import described
 from ada_lightning.run import doctor
 from tests.unit.documented import PAGES, ROOT
 
-SHELL = {"source", "trap", "wait", "[", "{", "case", "cd", "cp", "ls"}
-THEIRS = {"git", "apt-get", "torchrun", "srun", "mlflow", "tensorboard", "wandb", "trackio", "pre-commit", "docker"}
+SHELL = {"export", "source", "trap", "wait", "[", "{", "case", "cd", "cp", "ls"}
+THEIRS = {
+    "ray",
+    "git",
+    "apt-get",
+    "torchrun",
+    "srun",
+    "mlflow",
+    "tensorboard",
+    "wandb",
+    "trackio",
+    "pre-commit",
+    "docker",
+}
 OURS = {"python", "pytest", "ada", "make", "pip", "bash"}
 OF_HYDRA = {"train.py", "evaluate.py", "prepare.py", "report.py", "export.py"}
 THEIR_MODULES = {"verl.trainer.main_ppo"}

@@ -38,6 +38,14 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """The loop runs on this host and opens its engine."""
+
+    host: str
+    """Its name and address; empty: the trainer's own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """The engine is open."""
 
@@ -89,7 +97,7 @@ class Failed:
 
 
 Command = Call | Stop
-Event = Ready | Finished | Alive | Answer | Failed
+Event = Opening | Ready | Finished | Alive | Answer | Failed
 
 
 class EngineLoop:
@@ -102,14 +110,21 @@ class EngineLoop:
         open_engine: makes the engine, in the loop's own thread.
         commands: where commands come from.
         send: takes events; called from the loop's thread.
+        host: as :class:`Opening` has it.
     """
 
     def __init__(
-        self, open_engine: Callable[[], RolloutEngine], commands: SimpleQueue[Command], send: Callable[[Event], None]
+        self,
+        open_engine: Callable[[], RolloutEngine],
+        commands: SimpleQueue[Command],
+        send: Callable[[Event], None],
+        *,
+        host: str = "",
     ) -> None:
         self._open_engine = open_engine
         self._commands = commands
         self._send_event = send
+        self._host = host
         self._policy_version = -1
         self._last_sent_s = time.monotonic()
 
@@ -121,6 +136,7 @@ class EngineLoop:
         """
         engine = None
         try:
+            self._send(Opening(self._host))
             engine = self._open_engine()
             self._send(_introduction(engine))
             while self._follow_commands(engine):

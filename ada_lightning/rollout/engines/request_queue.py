@@ -9,6 +9,7 @@ engines.
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from ada_lightning.rollout.engines.engine_loop import Call, Event, Ready
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.pool_place import PoolMember
 
+_QUIET_S = 15.0
+"""A working engine says so every second; but weights of a large model take longer to load, and are no reason to warn
+twice."""
 _OLDEST_WEIGHT = 2.0
 """By which an open request of the oldest version counts more: what others wait for first."""
 
@@ -117,12 +121,23 @@ class Seat:
     """What the last member that opened said of itself."""
     is_open: bool = False
     silent_s: float = 0.0
+    longest_s: float = 0.0
+    """The longest silence that ended with an answer."""
+    is_missed: bool = False
+    """Whether a warning says that nothing is heard from it."""
     in_flight: set[str] = field(default_factory=set)
     calls: dict[int, Call] = field(default_factory=dict)
     """Not answered yet, by ticket."""
     num_losses: int = 0
     version: int = -1
     """Of the weights that it has, or is being given; -1: those it was opened with."""
+    host: str = ""
+    """Where it is; empty: on the trainer's host, or nobody knows yet."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"engine {self.index} on {self.host}" if self.host else f"engine {self.index}"
 
     @property
     def is_ready(self) -> bool:
@@ -146,12 +161,31 @@ class Seat:
         """
         events = self.member.events()
         if events:
-            self.silent_s = 0.0
+            self._answered()
         elif self.is_owing:
             self.silent_s += listened_s
             if self.silent_s > self.limit_s:
                 raise EngineError(f"it made no progress for {self.silent_s:.0f} s and was killed")
+            if self.is_open and self.host and self.silent_s > max(_QUIET_S, 2 * self.longest_s):
+                self._miss()
         return events
+
+    def _answered(self) -> None:
+        if self.is_missed:
+            warnings.warn(f"{self.name} answers again, after {self.silent_s:.0f} s", RuntimeWarning, stacklevel=2)
+        self.longest_s = max(self.longest_s, self.silent_s)
+        self.silent_s, self.is_missed = 0.0, False
+
+    def _miss(self) -> None:
+        """Say once that another host is not heard of: its network may be down, or the machine itself."""
+        if not self.is_missed:
+            warnings.warn(
+                f"{self.name} has said nothing for {self.silent_s:.0f} s; after {self.limit_s:.0f} s "
+                "(rollout.host.call_timeout_s) others finish its requests",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self.is_missed = True
 
 
 _MAX_HOMES = 10_000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -12,6 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ada_lightning.parallel import process_ranks
 from ada_lightning.parallel.gradients import clip_to_norm, like, whole, whole_weights
 from ada_lightning.parallel.process_ranks import ProcessRanks
 from ada_lightning.parallel.sharding import Sharding
@@ -136,3 +139,29 @@ def gather_memory(path, *, keep):
                 kept.append(tensor)
             del tensor
     return live.peak, max(4 * p.numel() for p in model.parameters())
+
+
+def look_for_a_file(folder, *, hidden):
+    """Who misses a file of the leader's, with a folder that the second process does not see, and what is left of it."""
+    group, rank = ranks(), dist.get_rank()
+    process_ranks._SEEN_WITHIN_S = 0.3
+    name, process_ranks.socket.gethostname = process_ranks.socket.gethostname, lambda: "ab"[rank]
+    try:
+        seen = Path(folder) / ("elsewhere" if hidden and rank else ".")
+        return group.hosts_without(seen / "probe"), (Path(folder) / "probe").exists()
+    finally:
+        process_ranks.socket.gethostname = name
+
+
+def watch_hosts(*, names):
+    """Whether the processes watch each other, on hosts of these names."""
+    group = ranks()
+    name, process_ranks.socket.gethostname = process_ranks.socket.gethostname, lambda: names[dist.get_rank()]
+    try:
+        group.watch_hosts(20.0)
+        time.sleep(4)  # a beat takes 3.3
+        heard = dict(group._watch._heard) if group._watch else None
+        group.close()
+        return heard
+    finally:
+        process_ranks.socket.gethostname = name

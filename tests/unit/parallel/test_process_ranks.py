@@ -42,3 +42,17 @@ def test_only_the_leader_commands(pair):
         None,
         ("RuntimeError", "note is collective: only the leading process may start it, inside of lead()"),
     ]
+
+
+@pytest.mark.parametrize(("hidden", "lacking"), [(False, []), (True, ["b"])])
+def test_a_host_that_does_not_see_a_file_of_the_leader_is_named(pair, tmp_path, hidden, lacking):
+    folder = str(tmp_path)
+    assert [found for found, _ in pair.run(jobs.look_for_a_file, folder=folder, hidden=hidden)] == [lacking, lacking]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("names", "others"), [("ab", [[1], [0]]), ("aa", [None, None])])
+def test_processes_of_several_hosts_hear_of_each_other(pair, names, others):
+    """Those of one host need no sign of life: the system closes what a process leaves open."""
+    heard = pair.run(jobs.watch_hosts, names=names)
+    assert [None if each is None else sorted(each) for each in heard] == others

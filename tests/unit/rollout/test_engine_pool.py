@@ -13,6 +13,7 @@ import torch
 
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.rollout.engines import request_queue
 from ada_lightning.rollout.engines.engine_loop import Answer, Finished
 from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
@@ -45,8 +46,8 @@ class Stuck(CoinEngine):
 def opened():
     pools = []
 
-    def open_pool(*engines, replacements=(), **limits):
-        place = ThreadPlace(*engines, replacements=replacements)
+    def open_pool(*engines, replacements=(), hosts=(), **limits):
+        place = ThreadPlace(*engines, replacements=replacements, hosts=hosts)
         patience = {"start_timeout_s": 10, "call_timeout_s": 10}
         pools.append(EnginePool(place, PoolHost(num_engines=len(engines), **(patience | limits))))
         return pools[-1], place
@@ -199,6 +200,69 @@ def test_an_engine_that_keeps_breaking_is_left_out(opened):
     assert "it is being replaced" in str(warned[0].message)
     assert "it is left out, 1 are left" in str(warned[1].message)
     assert (pool.max_num_seqs, pool.num_restarts) == (8, 1)
+
+
+@pytest.mark.parametrize("sync", ["load_weights", "publish"])
+def test_an_engine_that_was_left_out_serves_again_after_the_next_sync_if_it_can(opened, sync):
+    """As one whose host was away; one that cannot start yet has its next turn with the next version."""
+    away = [EngineError("host c is away")] * 2
+    pool, place = opened(CoinEngine, CoinEngine, replacements=[*away, CoinEngine], max_restarts=0)
+    pool.load_weights(WEIGHTS, policy_version=0)
+    place.opened[1].die()
+    with pytest.warns(RuntimeWarning, match="left out, 1 are left"):
+        run(pool, 6)
+    for version, number in ((1, 1), (2, 1), (3, 2)):
+        getattr(pool, sync)(WEIGHTS, policy_version=version)
+        if sync == "publish":
+            pool.keep({version})
+        while not all(seat.is_open for seat in pool._seats):
+            pool._listen(0.1)
+        run(pool, 6)
+        assert len(pool.loads()) == number
+    assert pool.max_num_seqs == 16
+
+
+def test_an_engine_that_is_called_back_and_breaks_again_is_left_out_at_once(opened):
+    broken = partial(FaultyEngine, run_out_of_memory)
+    pool, place = opened(CoinEngine, CoinEngine, replacements=[broken, broken], max_restarts=0)
+    place.opened[1].die()
+    with pytest.warns(RuntimeWarning, match="left out"):
+        run(pool, 6)
+    pool.load_weights(WEIGHTS, policy_version=1)
+    with pytest.warns(RuntimeWarning, match="no block left.*left out, 1 are left"):
+        run_until(pool, lambda: len(pool._seats) == 1)
+
+
+def test_what_goes_wrong_is_said_with_the_host(opened):
+    pool, place = opened(CoinEngine, CoinEngine, hosts=("", "c (10.0.0.3)"))
+    place.opened[1].die()
+    with pytest.warns(RuntimeWarning, match=r"engine 1 on c \(10.0.0.3\) broke \(killed; process"):
+        run(pool, 6)
+    place = ThreadPlace(partial(CoinEngine, nonsense=1), hosts=("c (10.0.0.3)",))
+    with pytest.raises(EngineError, match=r"engine 0 on c \(10.0.0.3\) did not start: TypeError"):
+        EnginePool(place, PoolHost(start_timeout_s=10))
+
+
+def test_a_host_that_is_not_heard_of_is_named_once_and_once_more_when_it_answers(opened, monkeypatch):
+    monkeypatch.setattr(request_queue, "_QUIET_S", 0.2)
+    pool, place = opened(CoinEngine, partial(CoinEngine, poll_s=0.001), hosts=("", "c (10.0.0.3)"))
+    submit(pool, *range(6))
+    silent, told = place.opened[1], []
+    events = silent.events
+    silent.events = lambda: told.extend(events()) or []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        while not warned:
+            pool._listen(0.05)
+        for _ in range(10):
+            pool._listen(0.05)
+        silent.events = lambda: told + events()
+        assert len(finish(pool)) == 6
+    first, second = map(str, (each.message for each in warned))
+    assert first.startswith(
+        "engine 1 on c (10.0.0.3) has said nothing for 0 s; after 10 s (rollout.host.call_timeout_s"
+    )
+    assert second.startswith("engine 1 on c (10.0.0.3) answers again, after ")
 
 
 def test_a_pool_without_an_engine_left_is_an_error(opened):

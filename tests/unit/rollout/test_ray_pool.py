@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
+import warnings
+from functools import partial
 
 import pytest
 
@@ -51,3 +54,43 @@ def test_a_ray_that_is_started_here_keeps_to_loopback_and_asks_for_a_token_unles
     chosen = {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
     ray_pool.keep_to_this_machine(chosen)
     assert chosen == {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+
+
+def test_a_host_with_other_versions_or_without_the_models_files_is_refused_by_its_name(tmp_path):
+    opened, here = partial(dict, model_path=tmp_path / "gone"), ray_pool._versions()
+    assert here["Python"].startswith("3.")
+    assert "torch" in here
+    other = here | {"torch": "0.1", "vllm": "0.2"}
+    with pytest.raises(ValueError, match=r"host c has torch .*; install the same on all hosts") as refused:
+        ray_pool._open_on("c", opened, other)
+    assert f"has torch {here['torch']}, vllm {here.get('vllm', '(missing)')}, the trainer torch 0.1, vllm 0.2" in str(
+        refused.value
+    )
+    with pytest.raises(ValueError, match=r"host c has no model at .*/gone; put it on a file system"):
+        ray_pool._open_on("c", opened, here)
+    assert ray_pool._open_on("c", partial(dict, model_path=tmp_path), here) == {"model_path": tmp_path}
+    assert ray_pool._open_on("c", partial(dict, model_path="HuggingFaceTB/SmolLM2-135M"), here)
+
+
+def test_who_has_no_token_is_told_how_to_get_one():
+    assert "RAY_AUTH_TOKEN_PATH" in ray_pool._about_token({})
+    assert not ray_pool._about_token({"RAY_AUTH_MODE": "token"})
+
+
+def test_a_head_that_is_gone_is_said_once_and_once_that_it_is_back(monkeypatch):
+    monkeypatch.setattr(ray_pool, "_HEAD_INTERVAL_S", 0.0)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    head = ray_pool._Head(f"127.0.0.1:{port}")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        head.look()
+        listener.close()
+        head.look()
+        head.look()
+        with socket.create_server(("127.0.0.1", port)):
+            head.look()
+            head.look()
+    gone, back = (str(each.message) for each in warned)
+    assert gone.startswith(f"Ray's head at 127.0.0.1:{port} does not answer. Ray ends this process within a minute")
+    assert back == f"Ray's head at 127.0.0.1:{port} answers again"

@@ -16,7 +16,7 @@ from ada_lightning.rollout.engines.published_weights import PublishedWeights, We
 class ThreadMember:
     log_file = Path("engine.log")
 
-    def __init__(self, open_engine):
+    def __init__(self, open_engine, host=""):
         self.engine, self.death, self.is_closed = None, "", False
         self._commands, self._events = SimpleQueue(), SimpleQueue()
 
@@ -24,7 +24,7 @@ class ThreadMember:
             self.engine = open_engine()
             return self.engine
 
-        self._loop = EngineLoop(opened, self._commands, self._events.put)
+        self._loop = EngineLoop(opened, self._commands, self._events.put, host=host)
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self):
@@ -59,7 +59,8 @@ class ThreadMember:
 class ThreadPlace:
     """Opens ``engines[index]()``, or what ``replacements`` holds for a second and later member of an index."""
 
-    def __init__(self, *engines, replacements=()):
+    def __init__(self, *engines, replacements=(), hosts=()):
+        self.hosts = dict(enumerate(hosts))
         self.engines, self.replacements = engines, list(replacements)
         self.opened, self.is_closed, self.publish_error = [], False, None
 
@@ -68,7 +69,7 @@ class ThreadPlace:
         engine = self.engines[index] if is_first or not self.replacements else self.replacements.pop(0)
         if isinstance(engine, Exception):
             raise engine
-        self.opened.append(ThreadMember(engine))
+        self.opened.append(ThreadMember(engine, self.hosts.get(index, "")))
         return self.opened[-1]
 
     def wait(self, members, timeout_s):
