@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,8 @@ def _objective(card: Card) -> Iterator[str]:
         text += f", divided by {divisor.spread.value}{below}{plus}"
     if update.whitening:
         text += ", then whitened over the batch" if update.whitening.divides else ", then minus the mean of the batch"
+    if update.bounds:
+        text += f", then cut to {_span(*update.bounds)}"
     yield f"{text}." + (f" All of it is multiplied by {update.gain:g}." if update.gain != 1 else "")
     yield f"At a pass rate of 1/2 the weight is {card.weight_at_half:.3g}; the plain policy gradient has 1."
     if update.visits:
@@ -118,6 +121,12 @@ def _objective(card: Card) -> Iterator[str]:
         shared = f" Here {update.batch_prompts} prompts share it." if update.batch_prompts else ""
         yield f"The batch's own statistics tie prompts together. They matter most in small batches.{shared}"
     yield SCOPE
+
+
+def _span(low: float, high: float) -> str:
+    if low == -math.inf:
+        return f"at most {high:g}"
+    return f"at least {low:g}" if high == math.inf else f"{low:g} .. {high:g}"
 
 
 def _remedy(card: Card) -> Iterator[str]:
@@ -250,6 +259,7 @@ def facts(card: Card) -> dict[str, str]:
         "minus": update.baseline.value,
         "divided by": update.divisor.spread.value + plus,
         "whitened over the batch": "yes" if update.whitening else "no",
+        "cut to": _span(*update.bounds) if update.bounds else "nothing",
         "filter": _cell_of_filter(update.filter),
         "a token's factor": update.reduction.value,
         "counted over": update.scope,

@@ -100,7 +100,7 @@ class Settings:
     @property
     def unknown(self) -> list[str]:
         """Keys that the trainer does not have, as far as the reader knows."""
-        return sorted(key for key in self.given if not self.trainer.knows(key))
+        return sorted(key for key, value in self.given.items() if not self._is_known(key, value))
 
     @property
     def read(self) -> dict[str, Any]:
@@ -198,6 +198,11 @@ class Settings:
     def changed(self, changes: Changes) -> Settings:
         """Return the same settings with some of them replaced."""
         return Settings(self.trainer, {**self.given, **changes}, self.where)
+
+    def _is_known(self, key: str, value: Any) -> bool:
+        is_empty = value is None or (isinstance(value, Mapping) and not value)  # a heading with nothing below it
+        is_heading = is_empty and any(known.startswith(f"{key}.") for known in self.trainer.defaults)
+        return is_heading or self.trainer.knows(key)
 
     def _wrong(self, key: str, value: Any, wanted: str) -> SettingError:
         return SettingError(

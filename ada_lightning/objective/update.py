@@ -19,6 +19,7 @@ class Baseline(Enum):
     OTHERS_MEAN = "the mean reward of the group's other responses"
     LENGTH_MEAN = "the mean reward of the group, each response counted by its length"
     BATCH_MEAN = "the mean reward of the whole batch"
+    RUNNING_MEAN = "a running mean of earlier rewards, of all prompts"
     RUNNER_UP = "the second best reward of the group, and only the best response trains"
 
 
@@ -161,6 +162,8 @@ class Update:
     filter: Filter | None = None
     gain: float = 1.0
     """Multiplies every advantage on policy."""
+    bounds: tuple[float, float] | None = None
+    """Advantages are cut to this range, last of all."""
     reduction: Reduction = Reduction.TOKEN_MEAN
     scope: str = "the update"
     """Over what responses and tokens of the reduction are counted."""

@@ -6,10 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ada_lightning.objective.readers import trl, verl
+from ada_lightning.objective.readers import nemo_rl, prime_rl, skyrl, slime, trl, verl
 from ada_lightning.objective.settings import SettingError, Trainer
 
-TRAINERS: Mapping[str, Trainer] = {trainer.name: trainer for trainer in (trl.TRAINER, verl.TRAINER)}
+TRAINERS: Mapping[str, Trainer] = {
+    reader.TRAINER.name: reader.TRAINER
+    for reader in (
+        trl,
+        verl,
+        prime_rl,
+        skyrl,
+        nemo_rl,
+        slime,
+    )
+}
 """By the names that ``--trainer`` takes."""
 
 
