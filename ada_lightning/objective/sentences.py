@@ -75,6 +75,8 @@ def headline(card: Card) -> str:
     """Name the objective."""
     if card.update.undetermined:
         return f"What it optimises is not determined. {card.update.undetermined}"
+    if card.update.statement:
+        return card.update.statement
     best = card.nearest[0]
     if best.off < 1.0005:
         where = " in a large batch" if card.update.couples_prompts else ""
@@ -99,6 +101,11 @@ def _objective(card: Card) -> Iterator[str]:
     update = card.update
     divisor = update.divisor
     if update.undetermined:
+        return
+    if update.sums:
+        yield f"Of objectives with a name the nearest is {card.nearest[0].name}, off by {digits(card.nearest[0].off)}."
+        yield f"At p = 1/2 a drawn response weighs {card.weight_at_half:.3g}; the plain policy gradient has 1."
+        yield SCOPE
         return
     text = f"Advantage of a response: its reward minus {update.baseline.value}"
     if divisor.spread is not Spread.NONE:
@@ -196,7 +203,11 @@ def _cost(update: Update) -> Iterator[str]:
     n = update.group_size
     limit = update.max_response_tokens
     tokens = f", so at most {n * limit:,} tokens" if limit else ""
-    yield f"{n} responses a group{tokens}. How long responses are stands in no configuration."
+    if update.sums:
+        low, high = min(update.sums.responses), max(update.sums.responses)
+        yield f"A prompt draws {low:.1f} to {high:.1f} responses on average, by its pass rate, and {n} at most."
+    else:
+        yield f"{n} responses a group{tokens}. How long responses are stands in no configuration."
     if update.filter:
         yield from _filter(update.filter)
     else:
@@ -255,8 +266,8 @@ def facts(card: Card) -> dict[str, str]:
     clip = f"{update.clip.text} ({update.clip.level})" if update.clip else "none"
     return {
         "trainer": f"{card.trainer.title} {card.trainer.version}",
-        "responses of a prompt": str(update.group_size),
-        "minus": update.baseline.value,
+        "responses of a prompt": f"up to {update.group_size}" if update.sums else str(update.group_size),
+        "minus": "what its own advantage says" if update.sums else update.baseline.value,
         "divided by": update.divisor.spread.value + plus,
         "whitened over the batch": "yes" if update.whitening else "no",
         "cut to": _span(*update.bounds) if update.bounds else "nothing",

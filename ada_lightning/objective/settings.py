@@ -29,6 +29,7 @@ class Evidence(Enum):
     """How a reader's claims were held against the trainer."""
 
     RUN = "its own advantages and losses were run on every outcome of small groups; filters and masks were read"
+    OWN = "its own samplers and estimators were asked, and hold in sums over every outcome"
     READ = "its source was read; nothing of it was run"
 
 
@@ -92,7 +93,7 @@ class Settings:
         for key, value in given.items():
             owner = trainer.owner(key)
             if owner in (None, key):
-                self.given[key] = value
+                self.given[key] = dict(value) if isinstance(value, Mapping) else value
             else:  # a mapping that is the value of one key
                 self.given.setdefault(str(owner), {})[key] = value
         self.where = where

@@ -151,6 +151,26 @@ class Visits:
 
 
 @dataclass(frozen=True)
+class Sums:
+    """Figures by pass rate that a reader has by itself, where responses decide how many of them are drawn.
+
+    All have one value for each pass rate.
+    """
+
+    pass_rates: tuple[float, ...]
+    weights: tuple[float, ...]
+    """For one response that is drawn at a pass rate of one half."""
+    signal: tuple[float, ...]
+    """Share of prompts with a right and a wrong response."""
+    responses: tuple[float, ...]
+    """Drawn for a prompt, on average."""
+
+    def at(self, values: tuple[float, ...], pass_rate: float) -> float:
+        """Return the value at one of the pass rates."""
+        return values[self.pass_rates.index(pass_rate)]
+
+
+@dataclass(frozen=True)
 class Update:
     """One trainer's update, as its configuration says."""
 
@@ -180,6 +200,10 @@ class Update:
     corrections: tuple[str, ...] = ()
     """What else multiplies a response: sentences."""
     visits: Visits | None = None
+    sums: Sums | None = None
+    """In the place of what ``group_size`` to ``bounds`` would give."""
+    statement: str = ""
+    """What the trainer itself says that it follows: a sentence in the place of the nearest objective."""
     batch_prompts: int | None = None
     """Prompts that share the statistics of a batch; None: the file does not say."""
     updates_per_rollout: int | None = 1

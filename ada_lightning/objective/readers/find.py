@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ada_lightning.objective.readers import nemo_rl, prime_rl, skyrl, slime, trl, verl
+from ada_lightning.objective.readers import ada, nemo_rl, prime_rl, skyrl, slime, trl, verl
 from ada_lightning.objective.settings import SettingError, Trainer
 
 TRAINERS: Mapping[str, Trainer] = {
@@ -18,6 +18,7 @@ TRAINERS: Mapping[str, Trainer] = {
         skyrl,
         nemo_rl,
         slime,
+        ada,
     )
 }
 """By the names that ``--trainer`` takes."""
