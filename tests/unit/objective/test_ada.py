@@ -1,4 +1,4 @@
-"""The reader of this project's own configuration: against a run's first lines, and against every path of the real core."""
+"""The reader of this project's own configuration: against a run's first lines, and every path of the real parts."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_the_command_takes_arguments_of_a_run(tmp_path, capsys):
     output = str(tmp_path / "a.html")
     main(["+experiment=ada_seq_balance", "objective=linear", "--output", output], compose=composed_settings)
     assert "Increases the mean over prompts of f(p) = p (p: pass rate), exactly." in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="unknown key sampler.mine"):
+    with pytest.raises(SystemExit, match=r"unknown key sampler\.mine"):
         main(["+experiment=ada_seq_balance", "sampler.mine=1", "--output", output], compose=composed_settings)
 
 
