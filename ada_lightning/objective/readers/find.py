@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ada_lightning.objective.readers import ada, nemo_rl, prime_rl, skyrl, slime, trl, verl
+from ada_lightning.objective.readers import ada, nemo_rl, openrlhf, prime_rl, skyrl, slime, trl, verl
 from ada_lightning.objective.settings import SettingError, Trainer
 
 TRAINERS: Mapping[str, Trainer] = {
@@ -14,6 +14,7 @@ TRAINERS: Mapping[str, Trainer] = {
     for reader in (
         trl,
         verl,
+        openrlhf,
         prime_rl,
         skyrl,
         nemo_rl,

@@ -137,7 +137,7 @@ def update(settings: Settings) -> Update:
         else "a mini-batch, on all processes",
         counts_masked=True,
         single=single,
-        missing=Missing.POISONS,
+        missing=Missing.UNKNOWN if name == "grpo_passk" else Missing.POISONS,
         truncated=Truncated.PENALISED if settings.flag(_OVERLONG + "enable") else Truncated.KEPT,
         truncated_note="The penalty of overlong_buffer_cfg is part of the reward, so it is in the group's mean."
         if settings.flag(_OVERLONG + "enable")
