@@ -15,7 +15,7 @@ from ada_lightning.objective.card import TRAINERS, Card, make_card
 from ada_lightning.objective.files import parse_value, read_file
 from ada_lightning.objective.page import write_page
 from ada_lightning.objective.readers.find import trainer_of
-from ada_lightning.objective.sentences import sections, table, version_line
+from ada_lightning.objective.sentences import Section, sections, table, version_line
 from ada_lightning.objective.settings import Settings
 from ada_lightning.run.terminal import until_nobody_reads
 
@@ -78,12 +78,18 @@ def card_of(path: Path, changes: dict[str, Any], *, trainer: str | None = None, 
 
 def as_text(card: Card) -> str:
     """Spell everything that the page says, without its picture."""
-    lines = [card.name, *_wrapped(version_line(card), "  "), ""]
+    head, remedy, *others = sections(card)
+    first = [head.sentences[0], remedy.sentences[0]]
+    if card.unknown_keys:
+        first.append(f"Keys that are not known, and so not read: {len(card.unknown_keys)}; the last line names them.")
+    lines = [card.name, *(line for text in first for line in _wrapped(text, "  ")), ""]
     rows = table(card)
     width = max(len(name) for name, _ in rows)
     lines += [f"  {name:<{width}}" + "".join(f"{cell:>9}" for cell in cells) for name, cells in rows]
-    for section in sections(card):
-        lines += ["", section.title, *(line for text in section.sentences for line in _wrapped(text, "  - "))]
+    lines += ["", *_wrapped(version_line(card), "  ")]
+    for section in (Section("Why", head.sentences[1:]), Section(remedy.title, remedy.sentences), *others):
+        if section.sentences:
+            lines += ["", section.title, *(line for text in section.sentences for line in _wrapped(text, "  - "))]
     return "\n".join(lines)
 
 

@@ -103,7 +103,7 @@ def _objective(card: Card) -> Iterator[str]:
     if update.undetermined:
         return
     if update.sums:
-        yield f"Of objectives with a name the nearest is {card.nearest[0].name}, off by {digits(card.nearest[0].off)}."
+        yield f"Of objectives with a name the nearest is: {_nearest(card)}."
         yield f"At p = 1/2 a drawn response weighs {card.weight_at_half:.3g}; the plain policy gradient has 1."
         yield SCOPE
         return
@@ -149,11 +149,13 @@ def _remedy(card: Card) -> Iterator[str]:
     elif not update.undetermined and is_mean(update):
         yield "In a large batch every prompt weighs the same already. In a small one the batch's statistics do harm."
     if not card.remedies:
-        yield "This reader knows no setting of the trainer that does it."
+        wanted = "makes tokens count alike" if is_exact else "makes it the mean pass rate"
+        yield f"No setting of {card.trainer.title} that this reader knows {wanted}."
     for remedy in card.remedies:
         named = ", ".join(f"{key}={value}" for key, value in remedy.changes.items())
         also = " Then every token counts alike, too." if remedy.counts_tokens_alike else ""
-        yield f"Set {named}: {shown(Path(remedy.command))}.{also}"
+        what = "Every token counts alike" if is_exact else "It becomes the mean pass rate"
+        yield f"{what} with {named}: {shown(Path(remedy.command))}.{'' if is_exact else also}"
     if card.remedies and any(term.moves_equal for term in update.terms):
         yield "The other terms below still move the policy."
 
@@ -273,6 +275,7 @@ def facts(card: Card) -> dict[str, str]:
     clip = f"{update.clip.text} ({update.clip.level})" if update.clip else "none"
     return {
         "trainer": f"{card.trainer.title} {card.trainer.version}",
+        "nearest objective": _nearest(card),
         "responses of a prompt": f"up to {update.group_size}" if update.sums else str(update.group_size),
         "minus": "what its own advantage says" if update.sums else update.baseline.value,
         "divided by": update.divisor.spread.value + plus,
@@ -287,10 +290,14 @@ def facts(card: Card) -> dict[str, str]:
         "truncated": update.truncated.value,
         "updates of a rollout": str(update.updates_per_rollout or "not known"),
         "ratio": clip,
-        "nearest objective": f"{card.nearest[0].name}, off by up to {digits(card.nearest[0].off)}"
-        if card.nearest
-        else "not determined",
     }
+
+
+def _nearest(card: Card) -> str:
+    if not card.nearest:
+        return "not determined"
+    best = card.nearest[0]
+    return best.name if best.off < 1.0005 else f"{best.name}, off by up to {digits(best.off)}"
 
 
 def _cell_of_filter(chosen: Filter | None) -> str:

@@ -137,7 +137,7 @@ def _of_parts(settings: Settings, common: dict[str, Any], parts: Mapping[str, An
         return Update(max(sampler.group_size, 1), **common, undetermined=reason)
     figures = [_figures(rule, rate) for rule, rate in zip(rules, FINE, strict=True) if rule is not None]
     responses = tuple(drawn for drawn, _ in figures)
-    even = responses[FINE.index(EVEN)]
+    even = 1.0 if is_mean else responses[FINE.index(EVEN)]  # a mean over a prompt's responses is one already
     trains_equal = Trait.TRAINS_EQUAL_REWARDS in advantage.traits
     common |= {} if trains_equal else {"baseline": Baseline.GROUP_MEAN, "single": Single.ZERO}
     sums = Sums(FINE, tuple(weight / even for weight in weights), tuple(share for _, share in figures), responses)
