@@ -378,12 +378,13 @@ def _of_words(words: Sequence[str], where: str) -> _Words:
         if key:
             found.settings[key] = True if not values else values[0] if len(values) == 1 else list(values)
 
-    is_launcher = bool(words) and Path(words[0]).name in _LAUNCHERS
-    for index, word in enumerate(words):
+    is_launcher = False
+    for word in words:
         if word in ("--", "-m") or (is_launcher and re.search(r"(^|/)python[\d.]*$|\.py$", word)):
-            found, key, values = _Words([*words[: index + 1]]), "", []  # what came before are settings of a launcher
+            # the options before were those of a launcher
+            found, key, values = _Words([*found.program, *([] if word == "--" else [word])]), "", []
             is_launcher = is_launcher and word == "--"
-        elif not found.program and not key and not is_launcher and _ASSIGNMENT.fullmatch(word):
+        elif not found.program and not key and _ASSIGNMENT.fullmatch(word):
             continue  # a variable of the environment, for this command alone
         elif word.startswith("--") and len(word) > 2:
             finish()
@@ -398,6 +399,7 @@ def _of_words(words: Sequence[str], where: str) -> _Words:
         elif key:
             values.append(parse_value(word, where))
         elif not found.settings:
+            is_launcher = is_launcher or (not found.program and Path(word).name in _LAUNCHERS)
             found.program.append(word)
     finish()
     return found

@@ -138,7 +138,7 @@ def test_arrays_and_launchers_of_a_script_are_read(tmp_path):
         'uv run --isolated --extra fsdp -m pack.main a.b=1 "${C[@]}" ${B[@]}\n'
     )
     content = read_file(path)
-    assert content.program == ("uv", "run", "--isolated", "--extra", "fsdp", "-m", "pack.main")
+    assert content.program == ("uv", "run", "-m", "pack.main")
     assert content.settings == {
         "a.b": 1,
         "x": 1,
