@@ -132,7 +132,9 @@ class Brain:
         """
         return [self._handout(pool) for pool in self._begin()]
 
-    def hand_out(self, step: int | None = None, slot: int | None = None, *, most: int = 0) -> Handout | None:
+    def hand_out(
+        self, step: int | None = None, slot: int | None = None, *, most: int = 0, before: int | None = None
+    ) -> Handout | None:
         """Hand out what a prompt wants now.
 
         Args:
@@ -140,6 +142,8 @@ class Brain:
                 next step is begun where no prompt wants anything.
             slot: see ``step``.
             most: responses of one handout; 0: all that are wanted.
+            before: number of the first step that may not begin yet, for trainers that wait for an update instead of
+                dropping by age; None: as many begin as may be open.
 
         Returns:
             None where nothing can be drawn before more results are there.
@@ -154,7 +158,8 @@ class Brain:
             for pools in self._steps.values():
                 if (pool := pools.next_wanting()) is not None:
                     return self._handout(pool, most)
-            if len(self._steps) >= self.open_steps:
+            ahead = self.core.step + len(self._steps)
+            if len(self._steps) >= self.open_steps or (before is not None and ahead >= before):
                 return None
             self._begin()
 
