@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.experimental.async_grpo import AsyncGRPOConfig, async_grpo_trainer, packing
 
 from ada_lightning.adapters.trl.async_trainer import AdaAsyncGRPOTrainer, AsyncAda
+from ada_lightning.adapters.trl.rows import PromptRows
 from tests.unit.adapters.trl_world import END, MAX_TOKENS, Gradient, model_folder, sample
 
 ROWS = [
@@ -149,3 +150,33 @@ def trainer_of(server: Server, folder: Path, ada: AsyncAda, **config: Any) -> Ad
         weight_transfer=NoWeights(),
         ada=ada,
     )
+
+
+def closed_form(ada: AsyncAda, step: int) -> tuple[torch.Tensor, set[tuple[tuple[int, ...], int]]]:
+    """Gradient of a step's loss for the model as it is, in double precision, and the (prompt, seed) that it draws."""
+    settings = ada.loop_settings(AsyncGRPOConfig(output_dir="unused", bf16=False, use_cpu=True, **ada.config()), 1)
+    brain = settings.brain(PromptRows(ROWS, "name"), MAX_TOKENS)
+    words, asked = tokenizer(), set()
+    for number in range(step + 1):
+        handouts = brain.choose()
+        asked = set()
+        while handouts:
+            for handout in handouts:
+                ids = prompt_ids(int(handout.prompt_id[1:]))
+                for index, seed in zip(handout.indices, handout.seeds, strict=True):
+                    ((tokens, _),) = sample([list(ids)], [seed])
+                    right = words.decode(tokens, skip_special_tokens=True).startswith("y")
+                    told = {"reward": float(right), "num_tokens": len(tokens), "payload": (ids, tokens)}
+                    brain.add(handout.step, handout.slot, {index: told})
+                    asked.add((ids, seed))
+            again = [brain.hand_out(number, slot) for slot in range(NUM_PROMPTS)]
+            handouts = [handout for handout in again if handout is not None]
+        finished = brain.finish()
+    exact, loss = model(torch.float64), torch.zeros((), dtype=torch.float64)
+    exact.zero_grad()
+    for row in finished.rows:
+        ids, tokens = row.payload
+        logits = exact(torch.tensor([[*ids, *tokens]])).logits[0, len(ids) - 1 : -1]
+        loss = loss - row.weight * logits.log_softmax(-1)[torch.arange(len(tokens)), torch.tensor(tokens)].sum()
+    loss.backward()
+    return torch.cat([p.grad.flatten() for p in exact.parameters() if p.grad is not None]), asked
