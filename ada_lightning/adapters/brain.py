@@ -259,6 +259,20 @@ class Brain:
             self.learn()
         return finished
 
+    def rows_of(self, step: int, slot: int) -> list[TrainingRow] | None:
+        """Return what trains of one prompt before its step is whole, for trainers that cannot hold rows back.
+
+        Only of methods that weigh a prompt by itself (:meth:`Core.step_wide` is empty), which is for the caller to
+        check. The step is learned from as ever, by :meth:`finish`.
+
+        Returns:
+            None where the prompt is not complete, or its step is over.
+        """
+        pools = self._steps.get(step)
+        if pools is None or (rows := pools[slot].kept_alone()) is None:
+            return None
+        return [_row(pools[slot], row, float(self.num_prompts * self.max_tokens)) for row in rows]
+
     def learn(self) -> None:
         """Let the core learn from the oldest open step, after :meth:`finish` with ``learn=False``.
 
