@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, RolloutSample, _AsyncRolloutLoop
+from trl.experimental.async_grpo.async_rollout_worker import (
+    AsyncRolloutWorker,
+    RolloutGroup,
+    RolloutSample,
+    _AsyncRolloutLoop,
+)
 
 from ada_lightning.adapters.brain import Brain
 from ada_lightning.adapters.brain_records import FinishedStep, Handout
@@ -245,6 +250,32 @@ class AdaRolloutLoop(_AsyncRolloutLoop):
         step = self._brain.step
         write_text(state_file(self._ada.folder, step), json.dumps(self._brain.state_dict()))
         state_file(self._ada.folder, step - self._ada.open_steps - 2).unlink(missing_ok=True)
+
+
+class AdaRolloutWorker(AsyncRolloutWorker):
+    """TRL's side of the rollout process in the trainer, which notices a process that was killed.
+
+    TRL's own waits for its heartbeat to be old. It then waits for ever, in an event for which the dead process waited.
+    """
+
+    def check_health(self, stale_after_s: float) -> None:
+        """Raise if the process is gone or hangs.
+
+        Raises:
+            RuntimeError: it is.
+        """
+        if self._process is not None and not self._process.is_alive() and not self._failed_event.is_set():
+            raise RuntimeError(
+                f"TRL's rollout process has ended (exit code {self._process.exitcode}). Resume from the last checkpoint: "
+                "what it had drawn since then is drawn again, with the same prompts and seeds"
+            )
+        super().check_health(stale_after_s)
+
+    def stop(self) -> None:
+        """Stop the process, if there is one."""
+        if self._process is not None and not self._process.is_alive():
+            self._process = None
+        super().stop()
 
 
 def _logged(metrics: dict[str, float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -17,7 +18,7 @@ from trl.experimental.async_grpo import AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker, _AsyncRolloutLoop
 
 from ada_lightning.adapters.composed import compose_method
-from ada_lightning.adapters.trl.async_loop import AdaRolloutLoop, LoopSettings, state_file
+from ada_lightning.adapters.trl.async_loop import AdaRolloutLoop, AdaRolloutWorker, LoopSettings, state_file
 from ada_lightning.adapters.trl.async_rows import Arrangement
 from ada_lightning.adapters.trl.rows import PromptRows
 from ada_lightning.config.problems import ConfigError
@@ -182,6 +183,7 @@ class AdaAsyncGRPOTrainer(AsyncGRPOTrainer):
         if isinstance(self.rollout_worker, AsyncRolloutWorker):
             brain = settings.brain(PromptRows(given["train_dataset"]), int(self.args.max_completion_length))
             self._statement = brain.core.statement
+            self.rollout_worker.__class__ = AdaRolloutWorker  # TRL makes it, with what it knows of the model
             self._drops = self.rollout_worker._mp_ctx.Queue()
             self.rollout_queue = _AgedRows(self.rollout_queue, self)
             self.rollout_worker._loop_kwargs |= {
@@ -270,8 +272,6 @@ def _refused(given: dict[str, Any]) -> Iterator[str]:
 def _state_of(checkpoint: Any) -> dict[str, Any] | None:
     if checkpoint is None:
         return None
-    import json
-
     file = Path(os.fspath(checkpoint)) / "ada.json"
     if not file.exists():
         raise ValueError(f"{file} is missing: the checkpoint is of a run without AdaAsyncGRPOTrainer")
