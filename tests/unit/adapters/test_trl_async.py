@@ -324,11 +324,11 @@ def test_a_whole_run_whose_rollout_process_dies_and_that_goes_on(monkeypatch, tm
     gradients = []
     gradient.on_step_end = lambda *given, **others: gradients.append(gradient.value)
     ada = AsyncAda("ada_seq_balance", num_prompts=async_world.NUM_PROMPTS, n_max=8, id_column="name", seed=3)
-    options = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1, "heartbeat_stale_after_s": 4.0}
+    options = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
     try:
         first = async_world.trainer_of(server, tmp_path, ada, callbacks=[gradient, kill], **options)
         kill.trainer = first
-        with pytest.raises(RuntimeError, match="heartbeat stale"):
+        with pytest.raises(RuntimeError, match="rollout process has ended .exit code -9.. Resume from the last"):
             first.train()
         wanted, asked = async_world.closed_form(ada, 0)
         assert torch.linalg.norm(gradients[0].double() - wanted) <= 1e-5 * torch.linalg.norm(wanted)
