@@ -55,6 +55,7 @@ class Brain:
         open_steps: most steps under way at once; 1 is exact.
         trainer: its name, for messages.
         answers: whether the trainer tells the answer found in every response.
+        components: whether it tells the components of every reward.
         can_refill: whether it can let further prompts join a step, as one that calls :meth:`hand_out` for any prompt.
         **overrides: as of :class:`~ada_lightning.adapters.core.Core`.
 
@@ -82,6 +83,7 @@ class Brain:
         open_steps: int = 1,
         trainer: str = "this trainer",
         answers: bool = False,
+        components: bool = True,
         can_refill: bool = False,
         **overrides: Any,
     ) -> None:
@@ -152,6 +154,8 @@ class Brain:
             ValueError: no such prompt in an open step.
         """
         if step is not None and slot is not None:
+            if step < self.core.step:
+                return None  # it is over, and a worker comes late
             handout = self._handout(self._pool(step, slot), most)
             return handout if handout.indices else None
         while True:
@@ -201,28 +205,45 @@ class Brain:
             raise ValueError("; ".join(problems))
         return counted
 
-    def give_up(self, why: str, step: int | None = None, slot: int | None = None) -> int:
+    def waiting(self, step: int | None = None) -> dict[tuple[int, int], list[int]]:
+        """Return what was handed out and did not come back: indices by (step, slot), of one step or of all."""
+        return {
+            (known, pool.slot): indices
+            for known, pools in self._steps.items()
+            if step in (None, known)
+            for pool in pools
+            if (indices := pool.open_indices())
+        }
+
+    def is_done(self, step: int, slot: int) -> bool:
+        """Whether a prompt wants nothing more, whatever becomes of the others; of a step that is over all are done."""
+        pools = self._steps.get(step)
+        return pools is None or pools.is_ended(slot)
+
+    def give_up(self, why: str, step: int | None = None, slot: int | None = None, *, for_good: bool = False) -> int:
         """Count what was handed out and did not come back as ungraded: it is no evidence, and trains nothing.
 
-        For time-outs, dead workers, and groups that a trainer drops by age before anybody saw their rewards. A rule
-        that misses them may want others in their place.
+        For time-outs, dead workers, and groups that a trainer drops by age before anybody saw their rewards.
 
         Args:
             why: one word for the figures, as ``"timeout"`` or ``"stale"``.
             step: of which step; None: of all.
             slot: of which prompt; None: of all of the step.
+            for_good: also what the rule wants in their place, until it wants nothing: nobody can draw it any more.
 
         Returns:
             How many responses were given up.
         """
         number = 0
         for known, pools in self._steps.items():
-            for pool in pools if step in (None, known) else ():
-                if slot in (None, pool.slot):
-                    lost = pool.open_indices()
-                    number += len(lost)
-                    for index in lost:
-                        pool.add(index, failed=why, num_tokens=0)
+            chosen = [pool for pool in pools if slot in (None, pool.slot)] if step in (None, known) else []
+            while lost := [(pool, index) for pool in chosen for index in pool.open_indices()]:
+                for pool, index in lost:
+                    pool.add(index, failed=why, num_tokens=0)
+                number += len(lost)
+                if for_good:
+                    for pool in chosen:
+                        pool.launch(pool.want())
         return number
 
     def finish(self, *, version: int | None = None, learn: bool = True) -> FinishedStep | None:
@@ -234,11 +255,11 @@ class Brain:
                 :meth:`learn` after the last one.
 
         Returns:
-            None where no step is whole. Its figures are ``responses`` and ``tokens`` drawn, ``reward``: their mean,
-            ``pass_rate``: mean over prompts, ``signal``: share of prompts of which something trains, ``rows`` that
-            train, ``ungraded`` responses and why (``ungraded/timeout``), ``late`` results that were not counted,
-            ``dropped/stale`` rows of earlier steps that did not train, and ``lag``: mean of the policy versions
-            between drawing and training, with ``lag_max``.
+            None where no step is whole. Its figures are sums and means over the step. ``responses`` and ``tokens`` were
+            drawn. ``reward`` is their mean, ``pass_rate`` the mean over prompts. ``signal`` is the share of prompts of
+            which something trains, and ``rows`` their number. ``ungraded`` responses are named by why
+            (``ungraded/timeout``). ``late`` results were not counted. ``dropped/stale`` rows of earlier steps did not
+            train. ``lag`` and ``lag_max`` are the policy versions between drawing and training.
         """
         if not self.is_whole:
             return None

@@ -122,13 +122,16 @@ class Core:
         """Whether further prompts join a step."""
         return self._method.refill.is_on
 
-    def unmet(self, *, metrics: bool = False, refill: bool = False, answers: bool = False) -> list[str]:
+    def unmet(
+        self, *, metrics: bool = False, refill: bool = False, answers: bool = False, components: bool = True
+    ) -> list[str]:
         """Say what the method needs of a loop that has not all of it.
 
         Args:
             metrics: the loop hands over figures of its updates.
             refill: it lets prompts join a step.
             answers: it tells the answer found in every response.
+            components: it tells the parts of every reward, by name.
         """
         composed = self._composed
         found = []
@@ -140,6 +143,8 @@ class Core:
             found.append(f"{self.method_name}: {type(self._method.refill).__name__} lets further prompts join a step")
         if "answer" in composed.needs and not answers:
             found.append(f"{self.method_name}: {type(self._method.sampler).__name__} goes by answers")
+        if "components" in composed.needs and not components:
+            found.append(f"{self.method_name} looks at the components of every reward")
         return found
 
     @property

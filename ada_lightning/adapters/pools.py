@@ -233,6 +233,10 @@ class Pools(Sequence[Pool]):
         """Whether no prompt wants more, and nothing is in flight."""
         return self.step.is_complete
 
+    def is_ended(self, slot: int) -> bool:
+        """Whether a prompt is complete, and nothing that becomes of the others lets it want more."""
+        return self.step.is_ended(slot)
+
     def ask(self) -> None:
         """Hand what the step asks for to its pools."""
         for request in self.step.ask():

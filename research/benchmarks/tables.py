@@ -551,6 +551,32 @@ def _trl_cgrpo() -> str:
     return _markdown(["method", *(f"p = {rate:g}" for rate in rates), "error of its statement"], lines)
 
 
+def _verl_slow() -> str:
+    """Return which share of prompts is slow, by verl's mode."""
+    lines = [
+        [
+            row["mode"],
+            str(row["drawn"]),
+            f"{100 * row['slow_drawn']:.1f} %",
+            f"{100 * row['slow_trained']:.1f} %",
+            str(row["thrown_away"]),
+        ]
+        for row in _load("memory", DOCS / "studies" / "verl")["rows"]
+    ]
+    head = ["mode", "prompts drawn", "slow among drawn", "slow among trained", "groups thrown away"]
+    return _markdown(head, lines)
+
+
+def _verl_cost() -> str:
+    """Return milliseconds of verl's driver, by the size of a step."""
+    parts = ("choose_ms", "sample_ms", "state_ms")
+    lines = [
+        [f"{row['prompts']:,} x {row['responses']}", *(f"{row[part]:.0f}" for part in parts)]
+        for row in _load("memory", DOCS / "studies" / "verl")["costs"]
+    ]
+    return _markdown(["prompts x responses", "chosen", "sampled", "state"], lines)
+
+
 def _gate() -> str:
     found = _load("gate", DOCS / "studies" / "real_model")
     figures = {
@@ -623,6 +649,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "trl": partial(_started, TRL),
     "trl_tuning": trl_tuning,
     "trl_cgrpo": _trl_cgrpo,
+    "verl_slow": _verl_slow,
+    "verl_cost": _verl_cost,
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},

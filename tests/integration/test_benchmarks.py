@@ -62,6 +62,7 @@ START_ONLY = {
     "benchmarks.step_vs_trl",
     "benchmarks.tables",
     "benchmarks.trl_cgrpo",
+    "benchmarks.verl_memory",
     "studies.factor",
     "studies.field.controls",
     "studies.field.newer",
