@@ -62,6 +62,7 @@ START_ONLY = {
     "benchmarks.step_vs_trl",
     "benchmarks.tables",
     "benchmarks.trl_cgrpo",
+    "benchmarks.age_limits",
     "benchmarks.verl_memory",
     "studies.factor",
     "studies.field.controls",

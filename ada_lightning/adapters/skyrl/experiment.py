@@ -13,7 +13,7 @@ from ada_lightning.adapters.tested import check_version
 check_version("skyrl", (0, 3), (0, 4), install="install this package into SkyRL's environment, with --no-deps")
 
 from skyrl.backends.skyrl_train.utils import io  # noqa: E402 - after the check, whose message is the better one
-from skyrl.backends.skyrl_train.utils.ppo_utils import register_advantage_estimator  # noqa: E402
+from skyrl.backends.skyrl_train.utils.ppo_utils import AdvantageEstimatorRegistry, register_advantage_estimator  # noqa: E402
 from skyrl.train.entrypoints.main_base import BasePPOExp  # noqa: E402
 from skyrl.train.fully_async_trainer import FullyAsyncRayPPOTrainer  # noqa: E402
 from skyrl.train.utils.callbacks import TrainingCallback  # noqa: E402
@@ -38,7 +38,8 @@ def advantage_is_the_reward(token_level_rewards: Any, response_mask: Any, **othe
 
 def register() -> None:
     """Make ``trainer.algorithm.advantage_estimator=ada`` known, before SkyRL checks its configuration."""
-    register_advantage_estimator(NAME)(advantage_is_the_reward)
+    if NAME not in AdvantageEstimatorRegistry.list_available():
+        register_advantage_estimator(NAME)(advantage_is_the_reward)
 
 
 class AdaExp(BasePPOExp):  # type: ignore[misc]

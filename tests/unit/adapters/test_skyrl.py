@@ -18,12 +18,13 @@ from tests.unit.adapters.conformance import COMBINATIONS, PROMPTS, WITH_OBJECTIV
 
 def own_loop(rule, objective, num_steps):
     """The library's own loop, told what SkyRL has: rewards that are not there are 0."""
-    core, steps = Core(rule, PROMPTS, seed=world.RUN_SEED, **chosen(rule, objective)), []
+    prompts = {name[1:]: text for name, text in PROMPTS.items()}  # SkyRL's uids are places in the data set
+    core, steps = Core(rule, prompts, seed=world.RUN_SEED, **chosen(rule, objective)), []
     for _ in range(num_steps):
         pools = core.choose(world.PROMPTS_PER_STEP)
         while launched := [(pool, index) for pool in pools for index in pool.launch(pool.want())]:
             for pool, index in launched:
-                told = outcome(pool.prompt_id, pool.seed(index), core.step, graded=False)
+                told = outcome(f"p{pool.prompt_id}", pool.seed(index), core.step, graded=False)
                 known = {"reward": told["reward"] or 0.0, "num_tokens": told["num_tokens"]}
                 pool.add(index, **known, is_truncated=told["is_truncated"], logprobs=told["logprobs"])
         kept = {f"{pool.slot}/{row.index}": row.advantage for pool in pools for row in pool.kept()}
@@ -103,7 +104,7 @@ def test_a_reward_that_never_comes_is_ungraded(monkeypatch, tmp_path):
     trainer = skyrl_world.trainer_of(
         skyrl_world.config_of(tmp_path, *words), "grpo", monkeypatch, seed=world.RUN_SEED, timeout=0.2
     )
-    trainer.policy.hangs = own_loop("grpo", "log", 1)[0].prompts[1]
+    trainer.policy.hangs = f"p{own_loop('grpo', 'log', 1)[0].prompts[1]}"
     asyncio.run(trainer.train())
     assert not any(name.startswith("1/") for name in updates_of(trainer)[0])
     assert trainer.tracker.logged[0]["ada/ungraded"] == 4
