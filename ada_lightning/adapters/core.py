@@ -18,7 +18,6 @@ from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition, StepProm
 from ada_lightning.core.protocols import StepCosts
 from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.recipe import Recipe
-from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.sampling.uniform import UniformSampler
 

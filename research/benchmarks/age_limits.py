@@ -1,7 +1,6 @@
-"""What dropping by age does to slow prompts in asynchronous trainers: ``python -m research.benchmarks.age_limits --package
-FOLDER [FOLDER ...]``.
+"""What dropping by age does to slow prompts in asynchronous trainers.
 
-Half of the prompts take 1 tick and half 20, and an update takes 4. Each update takes 8 prompts of 2 responses. TRL's
+``python -m research.benchmarks.age_limits --package FOLDER [FOLDER ...]``. Half of the prompts take 1 tick and half 20, and an update takes 4. Each update takes 8 prompts of 2 responses. TRL's
 own queue of rows (``RolloutQueueDataset``) and prime-rl's own dispatcher and sink decide what is too old. Ours stands
 beside them: on TRL's queue, a step begins when the policy is new enough, and all of its rows train. The speeds are
 invented, so only the direction is evidence.
@@ -44,7 +43,9 @@ def main() -> None:
     rows = [{"mode": f"TRL, `max_staleness={age}`"} | trl(age, options.steps) for age in (4, 3, 2, 1)]
     rows += [{"mode": f"TRL with a memory, `open_steps={age + 1}`"} | ours(age + 1, options.steps) for age in (4, 1)]
     if options.package:
-        rows += [{"mode": f"prime-rl, `max_off_policy_steps={age}`"} | prime(age, options.steps) for age in (8, 4, 3, 2)]
+        rows += [
+            {"mode": f"prime-rl, `max_off_policy_steps={age}`"} | prime(age, options.steps) for age in (8, 4, 3, 2)
+        ]
     for row in rows:
         print(row, flush=True)
     if options.package:
@@ -69,6 +70,7 @@ class Rollouts:
         self.drawn: list[bool] = []
 
     def begin(self) -> None:
+        """Fill the places in flight."""
         while len(self.flying) < self.in_flight:
             is_slow = self.generator.random() < 0.5
             self.drawn.append(is_slow)
@@ -76,6 +78,7 @@ class Rollouts:
             self.flying.append((end, self.version, is_slow, len(self.drawn)))
 
     def tick(self) -> None:
+        """Let a tick pass."""
         self.begin()
         self.now += 1
         for group in sorted(group for group in self.flying if group[0] <= self.now):
@@ -83,6 +86,7 @@ class Rollouts:
             self.rows += [self.row(version=group[1], is_slow=group[2], group_id=group[3]) for _ in range(GROUP)]
 
     def row(self, *, version: int, is_slow: bool, group_id: int) -> Any:
+        """Return what TRL's queue looks at."""
         return SimpleNamespace(
             model_version=version, group_id=group_id, enqueued_at=None, metrics={"slow": float(is_slow)},
             input_ids=None, completion_mask=None, old_log_probs=None, advantage=1.0,
@@ -96,6 +100,7 @@ class Rollouts:
         return self.rows.pop(0)
 
     def qsize(self) -> int:
+        """Return how many rows wait."""
         return len(self.rows)
 
 
@@ -136,6 +141,7 @@ class Paced(Rollouts):
         self.ending: list[tuple[int, Any, int]] = []
 
     def begin(self) -> None:
+        """Fill the places in flight, as far as the policy is new enough."""
         before = self.version - 1 + self.open_steps
         while len(self.ending) < self.in_flight and (handout := self.brain.hand_out(before=before)) is not None:
             is_slow = self.slow.setdefault(handout.prompt_id, self.generator.random() < 0.5)
@@ -143,6 +149,7 @@ class Paced(Rollouts):
             self.ending.append((self.now + (SLOW_TICKS if is_slow else 1), handout, self.version))
 
     def tick(self) -> None:
+        """Let a tick pass; the rows of a whole step are there at once."""
         self.begin()
         self.now += 1
         for place in [each for each in self.ending if each[0] <= self.now]:
@@ -172,11 +179,13 @@ class Clock:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def sleep(self, ticks: int) -> None:
+        """Wait."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((self.now + ticks, future))
         await future
 
     async def tick(self) -> None:
+        """Let a tick pass."""
         self.now += 1
         for end, future in self._waiting:
             if end <= self.now and not future.done():
@@ -188,94 +197,102 @@ class Clock:
 
 def prime(max_off_policy_steps: int, steps: int) -> dict[str, Any]:
     """Train on what prime-rl's own dispatcher and sink let through."""
-    return asyncio.run(_prime(max_off_policy_steps, steps))
+    return asyncio.run(PrimeRl(max_off_policy_steps).run(steps))
 
 
-async def _prime(age: int, steps: int) -> dict[str, Any]:
-    import verifiers.v1 as vf
-    from prime_rl.orchestrator.dispatcher import Dispatcher
-    from prime_rl.orchestrator.train_sink import TrainSink
-    from prime_rl.orchestrator.types import GroupCancellation, Policy, Progress, TaskRequest
+class PrimeRl:
+    """The middle of prime-rl's orchestrator: its own dispatcher and sink, and a trainer that takes 4 ticks.
 
-    clock, generator = Clock(), random.Random(1)
-    drawn: list[bool] = []
+    Args:
+        age: ``max_off_policy_steps``.
+    """
 
-    async def run(client: Any, model_name: str, cache_salt: Any, task_data: dict[str, Any]) -> Any:
-        await clock.sleep(SLOW_TICKS if task_data["name"].startswith("slow") else 1)
-        data = vf.WireTaskData(name=task_data["name"], prompt="?")
-        task = vf.TraceTask(type="Task", data=data, key=data.name, hash=vf.Task(data).hash)
-        node = vf.MessageNode(
-            message=vf.AssistantMessage(content="!"), sampled=True, token_ids=[1, 2], mask=[True, True], logprobs=[-1.0] * 2
+    def __init__(self, age: int) -> None:
+        from prime_rl.orchestrator.dispatcher import Dispatcher
+        from prime_rl.orchestrator.train_sink import TrainSink
+        from prime_rl.orchestrator.types import Policy, Progress
+
+        self.clock, self.generator = Clock(), random.Random(1)
+        self.drawn: list[bool] = []
+        self.trained: list[bool] = []
+        self.batches: list[Any] = []
+        self.dropped = self.done = 0
+        nothing = lambda *_: asyncio.sleep(0)  # noqa: E731
+        algorithm = SimpleNamespace(finalize_episode=nothing, finalize_group=nothing, action_loss_type="rl")
+        source = SimpleNamespace(uses_live_policy=True, pool=SimpleNamespace(train_client=None))
+        env = SimpleNamespace(
+            name="tasks", run=self._respond, algorithm=algorithm, generation_source=source,
+            sampling_args={"temperature": 1.0}, config=SimpleNamespace(group_size=GROUP),
         )  # fmt: skip
+        envs = type("Envs", (), {"get": lambda self, name: env, "__iter__": lambda self: iter([env])})()
+        self.progress, self.policy = Progress(), Policy()
+        train = SimpleNamespace(filter_zero_advantages=False)
+        self.sink = TrainSink(
+            SimpleNamespace(max_off_policy_steps=age, seq_len=8, train=train), tokenizer=None, train_envs=envs,
+            mm_token_type_ids_mapping=None, progress=self.progress, batch_size=BATCH * GROUP, token_batch_size=None,
+        )  # fmt: skip
+        self.dispatcher = Dispatcher(
+            train_envs=envs, eval_envs=None, train_source=SimpleNamespace(next_task=self._next_task), eval_source=None,
+            policy_pool=None, policy=self.policy, progress=self.progress, initial_max_inflight=4 * BATCH * GROUP,
+            max_inflight_ceiling=None, tasks_per_minute=None, max_off_policy_steps=age, run_id="r", run_name=None,
+        )  # fmt: skip
+
+    async def run(self, steps: int) -> dict[str, Any]:
+        """Collect so many batches."""
+        while self.progress.step <= steps:
+            while self.dispatcher.available_permits > 0:
+                await self.dispatcher.try_schedule("train")
+            await self._pass_time()
+            for task in [each for each in self.dispatcher.inflight if each.done()]:
+                await self.dispatcher.handle_completed_episode(task)
+            while not self.dispatcher.out_q.empty():
+                await self._take(self.dispatcher.out_q.get_nowait())
+            self.dropped, self.sink.stale_drops = self.dropped + self.sink.stale_drops, 0
+        await self.dispatcher.cancel_inflight_episodes()
+        return _shares(self.drawn, self.trained, self.dropped)
+
+    async def _take(self, result: Any) -> None:
+        from prime_rl.orchestrator.types import GroupCancellation
+
+        is_lost = isinstance(result, GroupCancellation)
+        self.dropped += result.count if is_lost else 0
+        batch = await (self.sink.cancel(result) if is_lost else self.sink.add(result))
+        if batch is not None:
+            self.batches.append(batch)
+            self.progress.step += 1
+        while len(self.batches) > 1:  # prime-rl ships no batch more than one ahead of the trainer
+            await self._pass_time()
+
+    async def _pass_time(self) -> None:
+        """Let a tick pass; the trainer takes the next batch when it has none, and publishes its weights at the end."""
+        await self.clock.tick()
+        if self.batches and not self.done:
+            self.done = self.clock.now + UPDATE_TICKS
+        if self.done and self.clock.now >= self.done:
+            episodes = self.batches.pop(0).cohort.episodes
+            self.trained += [trace.task.data.name.startswith("slow") for each in episodes for trace in each.traces]
+            await self.dispatcher.on_version_pending(self.policy.version + 1)
+            self.policy.version, self.done = self.policy.version + 1, 0
+
+    def _next_task(self, *, step: int) -> Any:
+        import verifiers.v1 as vf
+        from prime_rl.orchestrator.types import TaskRequest
+
+        self.drawn.append(self.generator.random() < 0.5)
+        name = f"{'slow' if self.drawn[-1] else 'quick'} {len(self.drawn)}"
+        return TaskRequest("tasks", vf.Task(vf.WireTaskData(name=name, prompt="?")), step)
+
+    async def _respond(self, client: Any, model_name: str, cache_salt: Any, task_data: dict[str, Any]) -> Any:
+        import verifiers.v1 as vf
+
+        await self.clock.sleep(SLOW_TICKS if task_data["name"].startswith("slow") else 1)
+        data = vf.WireTaskData(name=task_data["name"], prompt="?")
+        known = vf.Task(data)
+        task = vf.TraceTask(type="Task", data=data, key=known.key, hash=known.hash)
+        said = vf.AssistantMessage(content="!")
+        node = vf.MessageNode(message=said, sampled=True, token_ids=[1, 2], mask=[True, True], logprobs=[-1.0, -1.0])
         trace = vf.WireTrace(task=task, agent={"config": {}}, nodes=[node], ok=True, is_completed=True)
         return vf.WireEpisode(task=task, traces=[trace], ok=True)
-
-    class Named(vf.Task):  # type: ignore[misc, name-defined]
-        @property
-        def key(self) -> str:
-            return str(self.data.name)
-
-    async def nothing(*_: Any) -> None:
-        return None
-
-    def next_task(*, step: int) -> Any:
-        drawn.append(generator.random() < 0.5)
-        name = f"{'slow' if drawn[-1] else 'quick'} {len(drawn)}"
-        return TaskRequest("tasks", Named(vf.WireTaskData(name=name, prompt="?")), step)
-
-    algorithm = SimpleNamespace(finalize_episode=nothing, finalize_group=nothing, action_loss_type="rl")
-    source = SimpleNamespace(uses_live_policy=True, pool=SimpleNamespace(train_client=None))
-    env = SimpleNamespace(
-        name="tasks", run=run, algorithm=algorithm, generation_source=source, sampling_args={"temperature": 1.0},
-        config=SimpleNamespace(group_size=GROUP),
-    )  # fmt: skip
-    envs = type("Envs", (), {"get": lambda self, name: env, "__iter__": lambda self: iter([env])})()
-    progress, policy = Progress(), Policy()
-    config = SimpleNamespace(max_off_policy_steps=age, seq_len=8, train=SimpleNamespace(filter_zero_advantages=False))
-    sink = TrainSink(
-        config, tokenizer=None, train_envs=envs, mm_token_type_ids_mapping=None, progress=progress,
-        batch_size=BATCH * GROUP, token_batch_size=None,
-    )  # fmt: skip
-    dispatcher = Dispatcher(
-        train_envs=envs, eval_envs=None, train_source=SimpleNamespace(next_task=next_task), eval_source=None,
-        policy_pool=None, policy=policy, progress=progress, initial_max_inflight=4 * BATCH * GROUP,
-        max_inflight_ceiling=None, tasks_per_minute=None, max_off_policy_steps=age, run_id="r", run_name=None,
-    )  # fmt: skip
-    trained: list[bool] = []
-    waiting: list[Any] = []
-    dropped = done = 0
-
-    async def pass_time() -> None:
-        """Let a tick pass; the trainer takes the next batch when it has none, and publishes its weights at the end."""
-        nonlocal done
-        await clock.tick()
-        if waiting and not done:
-            done = clock.now + UPDATE_TICKS
-        if done and clock.now >= done:
-            names = [trace.task.data.name for episode in waiting.pop(0).cohort.episodes for trace in episode.traces]
-            trained.extend(name.startswith("slow") for name in names)
-            await dispatcher.on_version_pending(policy.version + 1)
-            policy.version, done = policy.version + 1, 0
-
-    while progress.step <= steps:
-        while dispatcher.available_permits > 0:
-            await dispatcher.try_schedule("train")
-        await pass_time()
-        for task in [each for each in dispatcher.inflight if each.done()]:
-            await dispatcher.handle_completed_episode(task)
-        while not dispatcher.out_q.empty():
-            result = dispatcher.out_q.get_nowait()
-            is_lost = isinstance(result, GroupCancellation)
-            dropped += result.count if is_lost else 0
-            batch = await (sink.cancel(result) if is_lost else sink.add(result))
-            if batch is not None:
-                waiting.append(batch)
-                progress.step += 1
-            while len(waiting) > 1:  # prime-rl ships no batch more than one ahead of the trainer
-                await pass_time()
-        dropped, sink.stale_drops = dropped + sink.stale_drops, 0
-    await dispatcher.cancel_inflight_episodes()
-    return _shares(drawn, trained, dropped)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,11 @@ def refusals(cfg: Any, *, max_kept: int) -> Iterator[str]:
         cfg: SkyRL's configuration.
         max_kept: most rows of a prompt; 0 where the method does not say.
     """
-    trainer, algorithm, generator = cfg.trainer, cfg.trainer.algorithm, cfg.generator
+    yield from _of_the_loss(cfg.trainer.algorithm)
+    yield from _of_the_rows(cfg, max_kept)
+
+
+def _of_the_loss(algorithm: Any) -> Iterator[str]:
     if algorithm.advantage_estimator != NAME:
         yield f"trainer.algorithm.advantage_estimator={algorithm.advantage_estimator} would rescale advantages; use ada"
     if algorithm.loss_reduction != "seq_mean_token_sum_norm" or not algorithm.max_seq_len:
@@ -33,6 +37,10 @@ def refusals(cfg: Any, *, max_kept: int) -> Iterator[str]:
         )
     if algorithm.use_kl_in_reward:
         yield "trainer.algorithm.use_kl_in_reward=true adds to rewards that are advantages; use false"
+
+
+def _of_the_rows(cfg: Any, max_kept: int) -> Iterator[str]:
+    trainer, generator = cfg.trainer, cfg.generator
     if generator.step_wise_trajectories or generator.apply_overlong_filtering:
         yield (
             f"generator.step_wise_trajectories={generator.step_wise_trajectories}, apply_overlong_filtering="
@@ -49,7 +57,8 @@ def refusals(cfg: Any, *, max_kept: int) -> Iterator[str]:
             "rows that a prompt may keep"
         )
     if cfg.data.dataloader.num_workers != 0:
-        yield f"data.dataloader.num_workers={cfg.data.dataloader.num_workers}: copies of the data set would choose; use 0"
+        number = cfg.data.dataloader.num_workers
+        yield f"data.dataloader.num_workers={number}: copies of the data set would choose; use 0"
     if trainer.critic.model.path:
         yield "trainer.critic.model.path names a critic, and the advantages are the method's; leave it out"
 
@@ -67,7 +76,8 @@ def approximations(cfg: Any) -> Iterator[str]:
             "updates older, and change within a response"
         )
     if trainer.update_epochs_per_batch > 1:
-        yield f"trainer.update_epochs_per_batch={trainer.update_epochs_per_batch}: later updates of a step are off-policy"
+        number = trainer.update_epochs_per_batch
+        yield f"trainer.update_epochs_per_batch={number}: later updates of a step are off-policy"
     if algorithm.use_kl_loss or algorithm.use_entropy_loss:
         yield (
             f"trainer.algorithm.use_kl_loss={algorithm.use_kl_loss}, use_entropy_loss={algorithm.use_entropy_loss} add "

@@ -81,7 +81,10 @@ class AdaGenerator(GeneratorInterface):
             )
         handouts = [self._prompts.handed.pop(ids[rows[0]].instance_id) for rows in groups]
         await asyncio.gather(
-            *(self._draw(input_batch, rows[0], handout, options) for rows, handout in zip(groups, handouts, strict=True))
+            *(
+                self._draw(input_batch, rows[0], handout, options)
+                for rows, handout in zip(groups, handouts, strict=True)
+            )
         )
         await self._wait_for({handout.step for handout in handouts})
         output: dict[str, list[Any]] = {name: [] for name in ROWS}

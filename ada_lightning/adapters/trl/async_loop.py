@@ -266,8 +266,8 @@ class AdaRolloutWorker(AsyncRolloutWorker):
         """
         if self._process is not None and not self._process.is_alive() and not self._failed_event.is_set():
             raise RuntimeError(
-                f"TRL's rollout process has ended (exit code {self._process.exitcode}). Resume from the last checkpoint: "
-                "what it had drawn since then is drawn again, with the same prompts and seeds"
+                f"TRL's rollout process has ended (exit code {self._process.exitcode}). Resume from the last "
+                "checkpoint: what it had drawn since then is drawn again, with the same prompts and seeds"
             )
         super().check_health(stale_after_s)
 

@@ -143,9 +143,7 @@ class AsyncAda:
             args: AsyncGRPOConfig.
         """
         high = args.epsilon if args.epsilon_high is None else args.epsilon_high
-        yield (
-            f"old log-probabilities are the engine's, and ratios are clipped at 1 - {args.epsilon} and 1 + {high}"
-        )
+        yield (f"old log-probabilities are the engine's, and ratios are clipped at 1 - {args.epsilon} and 1 + {high}")
         if args.max_staleness < self.open_steps - 1:
             yield (
                 f"max_staleness={args.max_staleness} is less than open_steps - 1 = {self.open_steps - 1}: rows that "

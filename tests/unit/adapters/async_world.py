@@ -1,4 +1,4 @@
-"""TRL's whole asynchronous trainer on a CPU: a tiny model, its own rollout process, and a stand-in for vLLM's server."""
+"""TRL's whole asynchronous trainer on a CPU: a tiny model, its rollout process, and a stand-in for vLLM's server."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,14 @@ from trl.experimental.async_grpo import AsyncGRPOConfig, async_grpo_trainer, pac
 
 from ada_lightning.adapters.trl.async_trainer import AdaAsyncGRPOTrainer, AsyncAda
 from ada_lightning.adapters.trl.rows import PromptRows
-from tests.unit.adapters.trl_world import END, MAX_TOKENS, Gradient, model_folder, sample
+from tests.unit.adapters.trl_world import MAX_TOKENS, model_folder, sample
 
 ROWS = [
-    {"prompt": [{"role": "user", "content": f"What is {number} + {number}?"}], "answer": str(number), "name": f"p{number}"}
+    {
+        "prompt": [{"role": "user", "content": f"What is {number} + {number}?"}],
+        "answer": str(number),
+        "name": f"p{number}",
+    }
     for number in range(12)
 ]
 NUM_PROMPTS = 4
@@ -73,7 +78,9 @@ class Server:
         time.sleep(wait)
         ((tokens, _),) = sample([payload["prompt"]], [payload["seed"]])
         with self._lock, torch.no_grad():
-            logits = model().eval()(torch.tensor([payload["prompt"] + tokens])).logits[0, len(payload["prompt"]) - 1 : -1]
+            logits = (
+                model().eval()(torch.tensor([payload["prompt"] + tokens])).logits[0, len(payload["prompt"]) - 1 : -1]
+            )
         logprobs = logits.log_softmax(-1)[torch.arange(len(tokens)), torch.tensor(tokens)].tolist()
         return {"choices": [{"token_ids": tokens, "logprobs": {"token_logprobs": logprobs}}]}
 
@@ -116,7 +123,7 @@ def without_accelerator(monkeypatch: Any) -> None:
         @staticmethod
         def flash_attn_varlen_func(q: Any, k: Any, v: Any, at_q: Any, at_k: Any, *sizes: Any, **options: Any) -> Any:
             found = []
-            for (q0, q1), (k0, k1) in zip(zip(at_q, at_q[1:]), zip(at_k, at_k[1:]), strict=True):  # noqa: B905
+            for (q0, q1), (k0, k1) in zip(pairwise(at_q), pairwise(at_k), strict=True):
                 query, key, value = q[q0:q1], k[k0:k1], v[k0:k1]
                 key, value = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (key, value))
                 mask = torch.ones(len(query), len(key), dtype=torch.bool).tril(len(key) - len(query))

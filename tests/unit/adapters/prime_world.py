@@ -29,7 +29,7 @@ class Task(vf.Task):
         return str(self.data.name)
 
 
-TASKS = [Task(vf.TaskData(name=f"p{number}", prompt=text)) for number, text in enumerate(world.TEXTS)]
+TASKS = [Task(vf.WireTaskData(name=f"p{number}", prompt=text)) for number, text in enumerate(world.TEXTS)]
 
 
 class Env:

@@ -1,4 +1,4 @@
-"""SkyRL's own trainers, loader and conversion, on a CPU: the scripted policy for a generator, a stand-in for its workers."""
+"""SkyRL's own trainers, loader and conversion on a CPU: the scripted policy, and a stand-in for its workers."""
 
 from __future__ import annotations
 
@@ -248,7 +248,9 @@ def trainer_of(cfg: Any, method: str, monkeypatch: Any, **options: Any) -> Any:
     generator = exp.get_generator(cfg, Tokenizer(), Client())
     is_async = cfg.trainer.fully_async.enabled
     kind = "AdaFullyAsyncTrainer" if is_async else "RayPPOTrainer"
-    monkeypatch.setattr(experiment if is_async else sys.modules[BasePPOExp.__module__], kind, Async if is_async else Sync)
+    monkeypatch.setattr(
+        experiment if is_async else sys.modules[BasePPOExp.__module__], kind, Async if is_async else Sync
+    )
     trainer = exp.get_trainer(
         cfg=cfg, tracker=Tracker(), tokenizer=Tokenizer(), train_dataset=exp.train_dataset, eval_dataset=None,
         inference_engine_client=Client(), generator=generator, colocate_pg=None,

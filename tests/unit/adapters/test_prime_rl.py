@@ -155,7 +155,7 @@ def test_a_state_of_other_tasks_is_refused():
     ("text", "changes", "said"),
     [
         (settings("ada_seq_balance"), {}, "ada_seq_balance draws a prompt in blocks"),
-        (settings("ada_est_ema"), {}, "as often as it deserves"),
+        (settings("ada_est_ema"), {}, "group_size = 4 has no effect"),
         (settings("grpo", group_size=8), {}, "prime-rl draws groups of group_size=4, not 8"),
         (settings(), {"group_size": 1}, "is prime-rl's default"),
         (settings(), {"curriculum": object()}, "would choose tasks beside the method"),
@@ -168,9 +168,13 @@ def test_a_state_of_other_tasks_is_refused():
 )
 def test_what_cannot_work_is_refused(text, changes, said):
     config = prime_world.config_of(**changes)
+
+    def make():
+        made = prime_world.source_class(read_settings(config, text), 8)
+        made(prime_world.Envs(prime_world.Env(config.train.source[0])))
+
     with pytest.raises(ConfigError) as caught:
-        found = read_settings(config, text)
-        prime_world.source_class(found, 8)(prime_world.Envs(prime_world.Env(config.train.source[0])))
+        make()
     assert said in str(caught.value)
 
 
@@ -205,7 +209,9 @@ def test_the_statement_is_approximate_and_says_why():
     made = prime_world.Orchestrator(settings("grpo", open_steps=3))
     said = made.sampler.brain.statement()
     assert "prime-rl (approximate)" in said
-    assert all(word in said for word in ("tokens with credit", "max_off_policy_steps=8", "cut by the number", "3 steps"))
+    assert all(
+        word in said for word in ("tokens with credit", "max_off_policy_steps=8", "cut by the number", "3 steps")
+    )
 
 
 assert torch  # the checkpoint's format

@@ -30,7 +30,7 @@ from trl.experimental.async_grpo.async_grpo_trainer import (
 )
 from trl.experimental.async_grpo.async_rollout_worker import TrainingSequence, _AsyncRolloutLoop
 
-from ada_lightning.adapters.trl.async_loop import AdaRolloutLoop, LoopSettings, state_file
+from ada_lightning.adapters.trl.async_loop import AdaRolloutLoop, state_file
 from ada_lightning.adapters.trl.async_rows import Arrangement, filler
 from ada_lightning.adapters.trl.async_trainer import AsyncAda, _AgedRows
 from ada_lightning.config.problems import ConfigError
@@ -46,7 +46,7 @@ ROWS = [
 
 
 async def scripted(self, prompt, tool_dict, tools, group_id=0):
-    """A conversation of the scripted policy: its tokens behind the prompt's number and the place in the launch order."""
+    """A conversation of the scripted policy: its tokens behind the prompt's number and the launch index."""
     handout, _ = self._drawn[group_id]
     for _ in range(self.order.randrange(6)):
         await asyncio.sleep(0)
@@ -241,7 +241,10 @@ def test_what_was_too_old_is_told_to_the_core(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("number", "processes"), [(0, 1), (3, 1), (8, 1), (2, 2), (8, 2)])
 def test_rows_fill_an_update_and_every_process_has_a_token_that_counts(number, processes):
     arrangement = Arrangement(rows=8, microbatch=4, processes=processes)
-    kept = [replace(filler(5, 1, group_id=place), completion_mask=np.array([0, 1]), advantage=1.0) for place in range(number)]
+    kept = [
+        replace(filler(5, 1, group_id=place), completion_mask=np.array([0, 1]), advantage=1.0)
+        for place in range(number)
+    ]
     found = arrangement.arrange(kept, filler(2, 1, group_id=90))
     assert len(found) == 8
     assert sum(row.advantage for row in found) == number
@@ -328,7 +331,7 @@ def test_a_whole_run_whose_rollout_process_dies_and_that_goes_on(monkeypatch, tm
     try:
         first = async_world.trainer_of(server, tmp_path, ada, callbacks=[gradient, kill], **options)
         kill.trainer = first
-        with pytest.raises(RuntimeError, match="rollout process has ended .exit code -9.. Resume from the last"):
+        with pytest.raises(RuntimeError, match=r"rollout process has ended .exit code -9.. Resume from the last"):
             first.train()
         wanted, asked = async_world.closed_form(ada, 0)
         assert torch.linalg.norm(gradients[0].double() - wanted) <= 1e-5 * torch.linalg.norm(wanted)
