@@ -1,9 +1,9 @@
 """What dropping by age does to slow prompts in asynchronous trainers.
 
-``python -m research.benchmarks.age_limits --package FOLDER [FOLDER ...]``. Half of the prompts take 1 tick and half 20, and an update takes 4. Each update takes 8 prompts of 2 responses. TRL's
-own queue of rows (``RolloutQueueDataset``) and prime-rl's own dispatcher and sink decide what is too old. Ours stands
-beside them: on TRL's queue, a step begins when the policy is new enough, and all of its rows train. The speeds are
-invented, so only the direction is evidence.
+``python -m research.benchmarks.age_limits --package FOLDER [FOLDER ...]``. Half of the prompts take 1 tick and half 20,
+and an update takes 4. Each update takes 8 prompts of 2 responses. TRL's own queue of rows (``RolloutQueueDataset``) and
+prime-rl's own dispatcher and sink decide what is too old. Ours stands beside them: on TRL's queue, a step begins when
+the policy is new enough, and all of its rows train. The speeds are invented, so only the direction is evidence.
 
 The folders hold verifiers, prime-rl and what they need: ``docs/prime_rl.md`` has the commands. Without one, TRL's part
 alone is run, and nothing is written. Writes ``docs/studies/age_limits.json``; ``python -m research.benchmarks.tables``

@@ -76,16 +76,12 @@ class AdaGenerator(GeneratorInterface):
         groups = [list(rows) for _, rows in groupby(range(len(ids)), key=lambda row: ids[row].instance_id)]
         if not self._learn and len(groups) != self._brain.num_prompts:
             raise ValueError(
-                f"SkyRL hands over {len(groups)} of the {self._brain.num_prompts} prompts of a step: train_batch_size * "
-                "n_samples_per_prompt must divide by the number of training processes"
+                f"SkyRL hands over {len(groups)} of the {self._brain.num_prompts} prompts of a step: "
+                "train_batch_size * n_samples_per_prompt must divide by the number of training processes"
             )
         handouts = [self._prompts.handed.pop(ids[rows[0]].instance_id) for rows in groups]
-        await asyncio.gather(
-            *(
-                self._draw(input_batch, rows[0], handout, options)
-                for rows, handout in zip(groups, handouts, strict=True)
-            )
-        )
+        pairs = zip(groups, handouts, strict=True)
+        await asyncio.gather(*(self._draw(input_batch, rows[0], handout, options) for rows, handout in pairs))
         await self._wait_for({handout.step for handout in handouts})
         output: dict[str, list[Any]] = {name: [] for name in ROWS}
         for rows, handout in zip(groups, handouts, strict=True):
