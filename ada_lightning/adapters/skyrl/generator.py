@@ -82,10 +82,12 @@ class AdaGenerator(GeneratorInterface):
         handouts = [self._prompts.handed.pop(ids[rows[0]].instance_id) for rows in groups]
         pairs = zip(groups, handouts, strict=True)
         await asyncio.gather(*(self._draw(input_batch, rows[0], handout, options) for rows, handout in pairs))
-        await self._wait_for({handout.step for handout in handouts})
         output: dict[str, list[Any]] = {name: [] for name in ROWS}
-        for rows, handout in zip(groups, handouts, strict=True):
-            self._add_group(output, handout, input_batch["prompts"][rows[0]], [ids[row] for row in rows])
+        async with self._news:
+            await self._news.wait_for(lambda: self._is_next(handouts[0].step))
+            for rows, handout in zip(groups, handouts, strict=True):
+                self._add_group(output, handout, [ids[row] for row in rows])
+            self._news.notify_all()  # nothing is awaited from here on: SkyRL queues this before the next step's
         logprobs = output.pop("rollout_logprobs")
         return {
             **output,
@@ -131,9 +133,9 @@ class AdaGenerator(GeneratorInterface):
     def _is_over(self, step: int) -> bool:
         return step in self._finished
 
-    async def _wait_for(self, steps: set[int]) -> None:
-        async with self._news:
-            await self._news.wait_for(lambda: steps <= set(self._finished))
+    def _is_next(self, step: int) -> bool:
+        """Whether a step is whole, and all of the steps before it were handed over."""
+        return step in self._finished and step == min(self._finished)
 
     def _finish(self) -> None:
         """Take the rows of the steps that are whole, in their order."""
@@ -148,7 +150,7 @@ class AdaGenerator(GeneratorInterface):
             self._figures = finished.figures
             self.on_finish(finished)
 
-    def _add_group(self, output: dict[str, list[Any]], handout: Handout, prompt: Any, ids: Sequence[Any]) -> None:
+    def _add_group(self, output: dict[str, list[Any]], handout: Handout, ids: Sequence[Any]) -> None:
         kept = self._finished[handout.step].get(handout.slot, [])
         if len(kept) > len(ids):
             raise ValueError(f"a prompt keeps {len(kept)} rows; raise generator.n_samples_per_prompt = {len(ids)}")

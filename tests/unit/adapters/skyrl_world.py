@@ -209,6 +209,9 @@ class Sync(RayPPOTrainer):
 
     fwd_logprobs_values_reward = _forward
 
+    def _cleanup_old_checkpoints(self) -> None:
+        """SkyRL's asks every node, which would start Ray."""
+
 
 class Async(experiment.Remembers, FullyAsyncTrainerSim):
     """SkyRL's fully asynchronous trainer, simulated by itself, but for the update."""
