@@ -149,7 +149,7 @@ def source_class(settings: Mapping[str, EnvSettings], max_off_policy_steps: int)
         max_off_policy_steps: prime-rl's.
     """
 
-    class AdaTrainSource(train_source.TrainSource):  # type: ignore[misc, name-defined]
+    class AdaTrainSource(train_source.TrainSource):
         def __init__(self, train_envs: Any) -> None:
             super().__init__(train_envs)
             self.adaptive: list[AdaSampler] = []

@@ -42,7 +42,7 @@ def register() -> None:
         register_advantage_estimator(NAME)(advantage_is_the_reward)
 
 
-class AdaExp(BasePPOExp):  # type: ignore[misc]
+class AdaExp(BasePPOExp):
     """SkyRL's experiment, synchronous or fully asynchronous, whose prompts, numbers and weights a method decides.
 
     Args:
@@ -103,7 +103,7 @@ class AdaExp(BasePPOExp):  # type: ignore[misc]
         return trainer
 
 
-class AdaCallback(TrainingCallback):  # type: ignore[misc]
+class AdaCallback(TrainingCallback):
     """Lets the memory learn from a step whose update is made; SkyRL then saves it with the state of its loader."""
 
     def __init__(self, brain: Brain) -> None:
@@ -174,5 +174,5 @@ class Remembers:
         self._num_trained = prompts.brain.step
 
 
-class AdaFullyAsyncTrainer(Remembers, FullyAsyncRayPPOTrainer):  # type: ignore[misc]
+class AdaFullyAsyncTrainer(Remembers, FullyAsyncRayPPOTrainer):
     """SkyRL's fully asynchronous trainer with the memory's state in its checkpoints."""

@@ -166,6 +166,10 @@ class AdaAsyncGRPOTrainer(AsyncGRPOTrainer):
         ConfigError: arguments with which rows would mean something else.
     """
 
+    args: Any
+    _statement: Any
+    _drops: Any
+
     def __init__(self, *, ada: AsyncAda, **given: Any) -> None:
         if problems := list(_refused(given)):
             raise ConfigError(problems)
