@@ -7,6 +7,8 @@ _MODULES = {
     "tinker": "ada_lightning/adapters/tinker_loop.py",
     "tinker_cookbook": "ada_lightning/adapters/tinker_cookbook.py",
     "verl": "ada_lightning/adapters/verl/*",
+    "skyrl": "ada_lightning/adapters/skyrl/*",
+    "prime_rl": "ada_lightning/adapters/prime_rl/*",
     "openenv": "tests/unit/adapters/openenv_server.py",
 }
 collect_ignore_glob = [pattern for package, pattern in _MODULES.items() if find_spec(package) is None]

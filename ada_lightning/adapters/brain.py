@@ -134,7 +134,9 @@ class Brain:
         """
         return [self._handout(pool) for pool in self._begin()]
 
-    def hand_out(self, step: int | None = None, slot: int | None = None, *, most: int = 0) -> Handout | None:
+    def hand_out(
+        self, step: int | None = None, slot: int | None = None, *, most: int = 0, before: int | None = None
+    ) -> Handout | None:
         """Hand out what a prompt wants now.
 
         Args:
@@ -142,6 +144,8 @@ class Brain:
                 next step is begun where no prompt wants anything.
             slot: see ``step``.
             most: responses of one handout; 0: all that are wanted.
+            before: number of the first step that may not begin yet, for trainers that wait for an update instead of
+                dropping by age; None: as many begin as may be open.
 
         Returns:
             None where nothing can be drawn before more results are there.
@@ -158,7 +162,8 @@ class Brain:
             for pools in self._steps.values():
                 if (pool := pools.next_wanting()) is not None:
                     return self._handout(pool, most)
-            if len(self._steps) >= self.open_steps:
+            ahead = self.core.step + len(self._steps)
+            if len(self._steps) >= self.open_steps or (before is not None and ahead >= before):
                 return None
             self._begin()
 
@@ -276,6 +281,20 @@ class Brain:
         if learn:
             self.learn()
         return finished
+
+    def rows_of(self, step: int, slot: int) -> list[TrainingRow] | None:
+        """Return what trains of one prompt before its step is whole, for trainers that cannot hold rows back.
+
+        Only of methods that weigh a prompt by itself (:meth:`Core.step_wide` is empty), which is for the caller to
+        check. The step is learned from as ever, by :meth:`finish`.
+
+        Returns:
+            None where the prompt is not complete, or its step is over.
+        """
+        pools = self._steps.get(step)
+        if pools is None or (rows := pools[slot].kept_alone()) is None:
+            return None
+        return [_row(pools[slot], row, float(self.num_prompts * self.max_tokens)) for row in rows]
 
     def learn(self) -> None:
         """Let the core learn from the oldest open step, after :meth:`finish` with ``learn=False``.

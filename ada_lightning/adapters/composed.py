@@ -53,6 +53,18 @@ class ComposedMethod:
         most = int(getattr(selection, "group_size", 0) or 2 * getattr(selection, "max_per_class", 0))
         return most or self.method.sampler.most_per_prompt
 
+    def step_wide(self) -> list[str]:
+        """Return names of parts by which what trains of one prompt depends on the others of its step."""
+        selection, advantage, refill = self.method.selection, self.advantage, self.method.refill
+        compares = type(selection).select_all is not Selection.select_all
+        divides = self.reduction is not RULES["constant"] and self.reduction is not RULES["prompt_mean"]
+        return [
+            *([type(selection).__name__] if compares or self.needs_metrics else []),
+            *([type(advantage).__name__] if type(advantage).assign is not Advantage.assign else []),
+            *([type(refill).__name__] if refill.is_on else []),
+            *([f"loss/reduction={self.cfg['loss']['reduction']}"] if divides else []),
+        ]
+
 
 def compose_method(method: str | Recipe, overrides: Mapping[str, Any], *, seed: int) -> ComposedMethod:
     """Make the parts of a method.

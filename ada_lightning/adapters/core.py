@@ -151,6 +151,15 @@ class Core:
         """Most responses of one prompt that train in a step; 0 where the parts do not say."""
         return self._composed.max_kept
 
+    def step_wide(self) -> list[str]:
+        """Return names of parts by which what trains of one prompt depends on the others of its step."""
+        return self._composed.step_wide()
+
+    def draws_one_group(self, size: int) -> bool:
+        """Whether every prompt of a step is drawn that often at once, and no more."""
+        sampler = self._method.sampler
+        return type(sampler) is UniformSampler and sampler.group_size == size
+
     def pick(self, num_prompts: int) -> list[str]:
         """Let the curriculum choose the prompts of the step after the last one picked.
 

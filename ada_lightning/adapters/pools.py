@@ -135,8 +135,14 @@ class Pool:
             RuntimeError: pools of the step are open: what one prompt keeps may depend on the others.
         """
         group = self._pools.group(self.slot)
-        if group is None:
-            return []
+        return [] if group is None else self._rows(group)
+
+    def kept_alone(self) -> list[Row] | None:
+        """Return them as soon as this pool is complete; None before (:meth:`Pools.alone`)."""
+        group = self._pools.alone(self.slot)
+        return None if group is None else self._rows(group)
+
+    def _rows(self, group: ResponseGroup) -> list[Row]:
         share = self._pools.composed.reduction.share
         return [
             Row(
@@ -206,6 +212,7 @@ class Pools(Sequence[Pool]):
         """Pools that may have something to launch, by slot, in the order in which they were offered it."""
         self._groups: dict[int, ResponseGroup] | None = None
         self._training: dict[int, ResponseGroup] = {}
+        self._complete: dict[int, ResponsePool] = {}
 
     def __len__(self) -> int:
         self.ask()
@@ -269,6 +276,20 @@ class Pools(Sequence[Pool]):
         """Return what a complete step has made of a prompt; None where it counts for nothing."""
         groups = self._select()
         return (self._training if is_training else groups).get(slot)
+
+    def alone(self, slot: int) -> ResponseGroup | None:
+        """Return what trains of a prompt that is complete, whatever the step's others are; None before that.
+
+        For methods without step-wide parts (:meth:`ComposedMethod.step_wide`), of which it is what the whole step says.
+        """
+        self._complete |= {pool.slot: pool for pool in self.step.ended()}
+        if slot not in self._complete:
+            return None
+        pool = self._complete[slot]
+        (kept,) = self.composed.method.selection.select_all([pool])
+        group = ResponseGroup(pool, kept)
+        (weights,) = self.composed.advantage.weigh([group])
+        return group.with_advantages(weights)
 
     def pools_drawn(self) -> list[ResponsePool]:
         """Return the pools of the complete step, for those who learn from it."""

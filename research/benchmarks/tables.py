@@ -570,6 +570,21 @@ def _verl_slow() -> str:
     return _markdown(head, lines)
 
 
+def _age_limits() -> str:
+    """Return which share of prompts is slow, by an asynchronous trainer's limit of age."""
+    lines = [
+        [
+            row["mode"],
+            str(row["drawn"]),
+            f"{100 * row['slow_drawn']:.1f} %",
+            f"{100 * row['slow_trained']:.1f} %",
+            str(row["dropped"]),
+        ]
+        for row in _load("age_limits", DOCS / "studies")["rows"]
+    ]
+    return _markdown(["limit", "prompts drawn", "slow among drawn", "slow among trained", "rows dropped"], lines)
+
+
 def _verl_cost() -> str:
     """Return milliseconds of verl's driver, by the size of a step."""
     parts = ("choose_ms", "sample_ms", "state_ms")
@@ -652,6 +667,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "trl": partial(_started, TRL),
     "trl_tuning": trl_tuning,
     "trl_cgrpo": _trl_cgrpo,
+    "age_limits": _age_limits,
     "verl_slow": _verl_slow,
     "verl_cost": _verl_cost,
     **_of_contests("field", (*FIELD, FRESH)),

@@ -63,6 +63,7 @@ START_ONLY = {
     "benchmarks.step_vs_trl",
     "benchmarks.tables",
     "benchmarks.trl_cgrpo",
+    "benchmarks.age_limits",
     "benchmarks.verl_memory",
     "hosts.faults",
     "hosts.join",

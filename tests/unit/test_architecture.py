@@ -48,6 +48,8 @@ HOMES = {
     "tinker": {"adapters/tinker_loop", "adapters/tinker_cookbook"},
     "tinker_cookbook": {"adapters/tinker_cookbook"},
     "verl": {"adapters/verl"},
+    "skyrl": {"adapters/skyrl"},
+    "prime_rl": {"adapters/prime_rl"},
 }
 """Where a library may be imported, type checks included."""
 WITHOUT_TORCH = (

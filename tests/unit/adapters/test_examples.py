@@ -1,4 +1,4 @@
-"""``examples/slime_ada.py`` and ``examples/skyrl_ada.py`` on hand-made engines, and what of both needs none."""
+"""``examples/slime_ada.py`` on a hand-made engine, and what of slime needs none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from ada_lightning.adapters.prompt_steps import PromptSteps
 from ada_lightning.core.step_records import StepSettings
-from examples import skyrl_ada, slime_ada
+from examples import slime_ada
 from tests.tapes import world
 from tests.unit.adapters.conformance import COMBINATIONS, WITH_OBJECTIVE, Played, assert_same, truth
 
@@ -35,144 +35,6 @@ def respond(step, slot, prompt_id, index):
 def steps_of(rule, objective):
     """Steps do not know of each other, so one of each serves all."""
     return PromptSteps(rule, **({"objective": objective} if rule in WITH_OBJECTIVE else {}))
-
-
-# SkyRL: its wheel wants Python 3.12, so what is compared with is read from its source.
-
-
-class Generator:
-    """What SkyRL's own returns, for prompts that are there once or many times."""
-
-    def __init__(self, step, slots, eval_output=None):
-        self.step, self.slots, self.drawn, self.eval_output = step, slots, {}, eval_output
-
-    async def generate(self, batch, disable_tqdm=False):
-        if self.eval_output is not None:
-            return self.eval_output
-        rows = []
-        for trajectory_id, prompt in zip(batch["trajectory_ids"], batch["prompts"], strict=True):
-            prompt_id = trajectory_id.instance_id
-            index = self.drawn[prompt_id] = self.drawn.get(prompt_id, -1) + 1
-            drawn, reward = respond(self.step, self.slots[prompt_id], prompt_id, index)
-            rows.append((prompt, drawn, reward or 0.0))
-        return {
-            "prompt_token_ids": [[ord(letter) for letter in prompt] for prompt, _, _ in rows],
-            "response_ids": [list(drawn.token_ids) for _, drawn, _ in rows],
-            "rewards": [[0.0] * (len(drawn.token_ids) - 1) + [reward] for _, drawn, reward in rows],
-            "loss_masks": [[1] * len(drawn.token_ids) for _, drawn, _ in rows],
-            "stop_reasons": ["length" if drawn.is_truncated else "stop" for _, drawn, _ in rows],
-            "rollout_logprobs": [list(drawn.logprobs) for _, drawn, _ in rows],
-            "rollout_metrics": {"generate/avg": 1.0},
-        }
-
-
-def skyrl_batch(step, prompts, phase="train"):
-    ids = [SimpleNamespace(instance_id=name, repetition_id=copy) for name in prompts for copy in range(GROUP)]
-    return {
-        "prompts": [each.instance_id for each in ids],
-        "env_classes": ["x"] * len(ids),
-        "env_extras": None,
-        "sampling_params": {"temperature": 1.0},
-        "trajectory_ids": ids,
-        "batch_metadata": SimpleNamespace(global_step=step, training_phase=phase),
-    }
-
-
-def skyrl_weights(output, reduced):
-    rows = len(output["rewards"])
-    mask = torch.zeros(rows, world.MAX_NEW_TOKENS)
-    rewards = torch.zeros(rows, world.MAX_NEW_TOKENS)
-    for row, (own, reward) in enumerate(zip(output["loss_masks"], output["rewards"], strict=True)):
-        mask[row, : len(own)] = torch.tensor(own, dtype=torch.float)
-        rewards[row, len(own) - 1] = reward
-    advantages, returns = skyrl_ada.advantage_is_the_reward(rewards, mask, index=None, config=None)
-    assert returns is advantages
-    return reduced(
-        advantages=advantages,
-        loss_mask=mask,
-        loss_reduction="seq_mean_token_sum_norm",
-        micro_batch_size=rows,
-        max_seq_len=world.MAX_NEW_TOKENS,
-    )
-
-
-def skyrl_source(file):
-    found = importlib.util.find_spec("skyrl")
-    if found is None or not found.submodule_search_locations:
-        pytest.skip("skyrl is not installed")
-    return ast.parse((Path(found.submodule_search_locations[0]) / file).read_text(encoding="utf-8"))
-
-
-def plain_reduction(advantages, max_seq_len, **others):
-    """What SkyRL's is for this one; a test holds them equal."""
-    return advantages / (len(advantages) * max_seq_len)
-
-
-@pytest.mark.parametrize(("rule", "objective"), ON_ONE_PROMPT)
-def test_skyrl_rows_advantages_and_denominator(rule, objective):
-    """Rewards that are not there are 0 in SkyRL, so a core is the measure, told the same."""
-    for step, wanted in enumerate(truth(rule, objective)):
-        slots = {name: slot for slot, name in enumerate(wanted.prompts)}
-        inner = Generator(step, slots)
-        made = skyrl_ada.AdaGenerator(inner, steps_of(rule, objective), max_tokens=world.MAX_NEW_TOKENS, eos_token_id=0)
-        output = asyncio.run(made.generate(skyrl_batch(step, wanted.prompts)))
-        assert {len(output[name]) for name in skyrl_ada.ROWS} == {GROUP * len(wanted.prompts)}
-        assert [each.instance_id for each in output["trajectory_ids"]] == [
-            n for n in wanted.prompts for _ in range(GROUP)
-        ]
-        weights = skyrl_weights(output, plain_reduction)
-        found, expected = [], []
-        for slot, name in enumerate(wanted.prompts):
-            pools = steps_of(rule, objective).begin(name, step=step)
-            (pool,) = pools
-            while not pools.is_complete:
-                for index in pool.launch(pool.want()):
-                    drawn, reward = respond(step, slot, name, index)
-                    pool.add(index, reward or 0.0, num_tokens=len(drawn.token_ids), is_truncated=drawn.is_truncated,
-                             payload=list(drawn.token_ids))  # fmt: skip
-            assert inner.drawn[name] + 1 == pool.num_drawn
-            denominator = pools.denominator(world.MAX_NEW_TOKENS) * len(wanted.prompts)
-            expected += [(row.payload, row.advantage / denominator) for row in pool.kept()]
-            for row in range(slot * GROUP, (slot + 1) * GROUP):
-                if output["loss_masks"][row] != [0]:
-                    found.append((output["response_ids"][row], weights[row, 0].item()))
-                else:
-                    assert weights[row].abs().sum() == 0
-        assert [ids for ids, _ in found] == [ids for ids, _ in expected]
-        assert [w for _, w in found] == pytest.approx([w for _, w in expected], rel=1e-6)
-        assert output["rollout_metrics"]["generate/avg"] == 1.0
-
-
-def test_skyrl_evaluates_with_its_own_generator():
-    made = skyrl_ada.AdaGenerator(
-        Generator(0, {}, {"rewards": [1.0]}), steps_of("grpo", "log"), max_tokens=3, eos_token_id=0
-    )
-    assert asyncio.run(made.generate(skyrl_batch(0, ["p1"], "eval"))) == {"rewards": [1.0]}
-
-
-def test_what_is_returned_are_names_of_skyrls_output():
-    (output,) = (
-        node for node in skyrl_source("train/generators/base.py").body
-        if isinstance(node, ast.ClassDef) and node.name == "GeneratorOutput"
-    )  # fmt: skip
-    names = {node.target.id for node in output.body if isinstance(node, ast.AnnAssign)}
-    assert {*skyrl_ada.ROWS, "rollout_metrics"} <= names
-
-
-def test_skyrls_reduction_is_the_constant_one():
-    source = skyrl_source("backends/skyrl_train/utils/ppo_utils.py")
-    wanted = "apply_loss_reduction_to_advantages_minibatch"
-    (function,) = (node for node in source.body if isinstance(node, ast.FunctionDef) and node.name == wanted)
-    names = {"torch": torch, "Optional": Any, "List": list, "Tuple": tuple}
-    exec(
-        compile(ast.Module([function], []), "ppo_utils.py", "exec"),
-        {**names, "Optional": list, "List": list, "Tuple": tuple},
-        names,
-    )
-    advantages, mask = torch.rand(6, 4), torch.ones(6, 4)
-    given = {"loss_mask": mask, "loss_reduction": "seq_mean_token_sum_norm", "micro_batch_size": 6, "max_seq_len": 9}
-    assert torch.equal(names[wanted](advantages=advantages, **given), plain_reduction(advantages, max_seq_len=9))
-    assert any(isinstance(n, ast.FunctionDef) and n.name == "register_advantage_estimator" for n in source.body)
 
 
 # slime: its samples, and how its driver turns them into training data.

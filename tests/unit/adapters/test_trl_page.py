@@ -29,7 +29,7 @@ from ada_lightning.rewards.math import MathReward
 from tests.unit.adapters import trl_world
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "trl.md").read_text(encoding="utf-8")
-SCRIPT, OTHER = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+SCRIPT, OTHER, _ = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 NUM_PROBLEMS = 140
 SMALLER = {
     '"Qwen/Qwen2.5-1.5B-Instruct"': "str(folder)",
