@@ -266,6 +266,7 @@ class Core:
             truncated=self._composed.settings.truncated,
             curriculum=self._method.curriculum,
             refill=self._method.refill,
+            hints=self._method.hints,
             corrects_engine=False,
         )
         return "\n".join([f"{adapter}; one update for each step, of the policy that drew it", *lines])

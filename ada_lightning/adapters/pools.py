@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from ada_lightning.adapters.composed import ComposedMethod
+from ada_lightning.core.following import share_of_prompts
 from ada_lightning.core.records import Outcome, Prompt, Request, ResponseGroup, ResponsePool, Verdict
 from ada_lightning.core.step import Step
 
@@ -37,6 +38,8 @@ class Pool:
         self.slot = slot
         """Position in the step, from 0; in a step that is filled up, further prompts come behind the others."""
         self.prompt_id = prompt.prompt_id
+        self.prompt = prompt
+        """With ``hint``, where it is drawn again with a part of its solution: responses go on behind ``hint.text``."""
         self._pools = pools
         self._waiting: list[Request] = []
         self._launched: dict[int, Request] = {}
@@ -261,7 +264,8 @@ class Pools(Sequence[Pool]):
 
         Args:
             max_tokens: longest response. The rule ``constant``, which most methods have, divides by it times the number
-                of prompts, those without a signal included; of the others ``prompt_mean`` asks for it too.
+                of prompts, those without a signal included; of the others ``prompt_mean`` asks for it too. Groups with
+                a hint come on top: they are not counted.
 
         Raises:
             RuntimeError: pools are open.
@@ -269,4 +273,5 @@ class Pools(Sequence[Pool]):
         """
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1; got {max_tokens}")
-        return self.composed.reduction.denominator(self.finish(), max_tokens)
+        groups = self.finish()
+        return self.composed.reduction.denominator(groups, max_tokens) * share_of_prompts(groups)

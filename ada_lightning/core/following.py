@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ada_lightning.core.protocols import FollowUp, Sampler
@@ -35,9 +36,18 @@ def hinted(prompt: Prompt, level: int) -> Prompt:
     )
 
 
-def without_hints(groups: tuple[ResponseGroup, ...]) -> tuple[ResponseGroup, ...]:
+def without_hints(groups: Sequence[ResponseGroup]) -> tuple[ResponseGroup, ...]:
     """Return the groups that speak for their prompts' pass rates."""
     return tuple(group for group in groups if not group.pool.hint)
+
+
+def share_of_prompts(groups: Sequence[ResponseGroup]) -> float:
+    """Return the share of groups that is counted where an update is divided by its size: those without a hint.
+
+    So groups with a hint come on top, and do not shrink the part of the others. 1 where there is no other.
+    """
+    num_bare = sum(not group.pool.hint for group in groups)
+    return num_bare / len(groups) if num_bare else 1.0
 
 
 class FollowUps:

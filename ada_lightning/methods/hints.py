@@ -11,7 +11,7 @@ from ada_lightning.core.following import hinted
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import FollowUp
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
-from ada_lightning.methods.checked import Check, Checked
+from ada_lightning.methods.checked import Check, Checked, at_least
 
 MIN_GROUPS = 16
 """Hinted groups before the first level of a prompt follows what others needed; until then it is half of them."""
@@ -92,6 +92,8 @@ class PrefixHints(Checked, FollowUp):
     """Greatest probability that its pass rate is ``p_min`` or more."""
     max_share: float = 0.25
     """Most responses under a hint, as a share of all responses of a step; below 1."""
+    num_levels: int = 8
+    """Most levels of a solution, at equal distances; longer ones have fewer places to stop than lines."""
     visits_per_level: int = 3
     """Hinted groups of a prompt with one level, before it and those above are given up."""
 
@@ -105,7 +107,8 @@ class PrefixHints(Checked, FollowUp):
         yield 0 < self.p_min < 1, f"hints.p_min must be in (0, 1); got {self.p_min}"
         yield 0 < self.doubt <= 1, f"hints.doubt must be in (0, 1]; got {self.doubt}"
         yield 0 < self.max_share < 1, f"hints.max_share must be in (0, 1), 0.25 for a quarter; got {self.max_share}"
-        yield self.visits_per_level >= 1, f"hints.visits_per_level must be at least 1; got {self.visits_per_level}"
+        sizes = {"hints.num_levels": self.num_levels, "hints.visits_per_level": self.visits_per_level}
+        yield from at_least(1, **sizes)
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
         """Refuse prompts of which none has a solution with a level."""

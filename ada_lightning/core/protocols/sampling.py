@@ -356,6 +356,8 @@ class FollowUp(Part):
 
     is_on: bool = False
     """False: nothing is drawn again, and nothing below is asked."""
+    num_levels: int = 0
+    """Most levels of a solution."""
     max_share: float = 0.0
     """Most responses under a hint, as a share of all responses of a step."""
 
