@@ -23,13 +23,13 @@ def hinted(prompt: Prompt, level: int) -> Prompt:
     """
     assert prompt.solution is not None
     hint = prompt.solution.hint(level)
-    *turns, last = prompt.messages
-    is_begun = last["role"] == "assistant"  # responses continue it as it is: the hint stands behind it
-    begun = last["content"] if is_begun else ""
+    turns = prompt.messages
+    is_begun = bool(turns) and turns[-1]["role"] == "assistant"  # responses continue it: the hint stands behind it
+    begun = turns[-1]["content"] if is_begun else ""
     return replace(
         prompt,
         prompt_id=f"{prompt.prompt_id}#{level}",
-        messages=(*(turns if is_begun else prompt.messages), {"role": "assistant", "content": begun + hint.text}),
+        messages=(*(turns[:-1] if is_begun else turns), {"role": "assistant", "content": begun + hint.text}),
         prompt_ids=(*prompt.prompt_ids, *prompt.solution.token_ids[: hint.num_tokens]),
         solution=None,
         hint=hint,

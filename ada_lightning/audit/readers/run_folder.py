@@ -104,7 +104,7 @@ def _of_hints(rows: Sequence[Row]) -> Hole:
         rewards.setdefault((row.step, row.group_key), set()).add(row.reward)
     num_signal = sum(len(each) > 1 for each in rewards.values())
     return Hole(
-        f"{len(rewards)} groups under a hint",
+        f"groups under a hint: {len(rewards)}",
         f"a rule of their own: {len(rows)} responses, {sum(row.num_tokens or 0 for row in rows)} tokens, {num_signal} "
         "groups with a signal. They are no visits of their prompts and in no figure here",
         "hints=none; the metrics hints/... have more",

@@ -109,7 +109,11 @@ def test_levels_end_behind_lines_that_do_not_show_the_answer():
         "2 show the answer"
     )
     (prompt,), _ = cut(prompt_with(LINES))  # nobody knows the answer
-    assert begun(prompt) == ["48 / 2 = 24\n", "48 / 2 = 24\n48 + 24 = 72\n", "48 / 2 = 24\n48 + 24 = 72\nSo 72 clips.\n"]
+    assert begun(prompt) == [
+        "48 / 2 = 24\n",
+        "48 / 2 = 24\n48 + 24 = 72\n",
+        "48 / 2 = 24\n48 + 24 = 72\nSo 72 clips.\n",
+    ]
 
 
 def test_the_tokens_of_a_hint_are_those_of_its_text_behind_the_prompt():
@@ -143,7 +147,9 @@ def test_levels_whose_tokens_are_not_those_of_the_whole_or_end_a_turn_are_refuse
         all_special_ids = (0,)
 
         def __call__(self, texts, add_special_tokens):
-            return {"input_ids": [[999 if c == "\n" and t[i:] == "\nb" else ord(c) for i, c in enumerate(t)] for t in texts]}
+            return {
+                "input_ids": [[999 if c == "\n" and t[i:] == "\nb" else ord(c) for i, c in enumerate(t)] for t in texts]
+            }
 
         def decode(self, ids):
             return "".join("\n" if i == 999 else chr(i) for i in ids)
