@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import cycle, islice
+from types import MappingProxyType
 from typing import Any
 
 from ada_lightning.adapters.composed import compose_method
@@ -17,6 +18,7 @@ from ada_lightning.core.options import OPTIONS
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition, StepPrompts
 from ada_lightning.core.protocols import StepCosts
 from ada_lightning.core.records import Belief, Prompt
+from ada_lightning.data.solutions import cut_text
 from ada_lightning.methods.recipe import Recipe
 
 FORMAT = 1
@@ -39,6 +41,10 @@ class Core:
         prompts: their ids, stable over runs; or what they say by id, for methods that expect something of a prompt by
             its words.
         seed: of every choice.
+        solutions: worked solutions by prompt id, for ``hints="prefix"``: cut behind their lines. A pool with a
+            :attr:`~ada_lightning.adapters.pools.Pool.hint` is then one more of a step.
+        answers: by prompt id; beginnings of solutions that show them are left out. Whether one is graded right by
+            itself only your loop could say.
         **overrides: another part by its group (``sampler=PositiveSampler``, ``objective="linear"``), a setting by its
             dotted key (``**{"estimator.memory": 0.9}``), or one of the sampler's by its bare name (``group_size=8``).
 
@@ -60,7 +66,14 @@ class Core:
     """
 
     def __init__(
-        self, method: str | Recipe, prompts: Iterable[str] | Mapping[str, str], *, seed: int = 0, **overrides: Any
+        self,
+        method: str | Recipe,
+        prompts: Iterable[str] | Mapping[str, str],
+        *,
+        seed: int = 0,
+        solutions: Mapping[str, str] = MappingProxyType({}),
+        answers: Mapping[str, Any] = MappingProxyType({}),
+        **overrides: Any,
     ) -> None:
         if isinstance(prompts, str):
             raise ValueError(f"the prompts are the text {prompts!r}: give their ids, or what they say by id")
@@ -78,8 +91,20 @@ class Core:
                 "{id: text}, each with a text"
             )
         self._composed, self._method = composed, composed.method
+        hints = composed.method.hints
+        if solutions and not hints.is_on:
+            raise ValueError('nothing here reads solutions: choose hints="prefix", or leave them out')
+        known = {
+            prompt_id: cut_text(text, answers.get(prompt_id), num_levels=hints.num_levels)
+            for prompt_id, text in solutions.items()
+        }
+        if unknown := known.keys() - texts.keys():
+            raise ValueError(f"there is a solution of {min(unknown)!r}, which is not among the prompts")
         self._prompts = {
-            prompt_id: Prompt(prompt_id, ({"role": "user", "content": text},)) for prompt_id, text in texts.items()
+            prompt_id: Prompt(
+                prompt_id, ({"role": "user", "content": text},), solution=known.get(prompt_id) if hints.is_on else None
+            )
+            for prompt_id, text in texts.items()
         }
         self._method.check_prompts(list(self._prompts.values()))
         self._step = 0
@@ -98,12 +123,13 @@ class Core:
         """Whether every response must come with its log-probabilities."""
         return "logprobs" in self._composed.needs
 
-    def unmet(self, *, metrics: bool, refill: bool, answers: bool) -> list[str]:
+    def unmet(self, *, metrics: bool, refill: bool, hints: bool, answers: bool) -> list[str]:
         """Say what the method needs of a loop that has not all of it.
 
         Args:
             metrics: the loop hands over figures of its updates.
             refill: it lets prompts join a step.
+            hints: it draws prompts again with a part of their solution.
             answers: it tells the answer found in every response.
         """
         composed = self._composed
@@ -114,14 +140,16 @@ class Core:
             )
         if self._method.refill.is_on and not refill:
             found.append(f"{self.method_name}: {type(self._method.refill).__name__} lets further prompts join a step")
+        if self._method.hints.is_on and not hints:
+            found.append(f"{self.method_name}: {type(self._method.hints).__name__} draws prompts again with a hint")
         if "answer" in composed.needs and not answers:
             found.append(f"{self.method_name}: {type(self._method.sampler).__name__} goes by answers")
         return found
 
     @property
     def max_kept(self) -> int:
-        """Most responses of one prompt that train in a step; 0 where the parts do not say."""
-        return self._composed.max_kept
+        """Most responses of one prompt that train in a step, those with a hint included; 0 where nobody says."""
+        return self._composed.max_kept * (2 if self._method.hints.is_on else 1)
 
     def pick(self, num_prompts: int) -> list[str]:
         """Let the curriculum choose the prompts of the step after the last one picked.

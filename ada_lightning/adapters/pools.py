@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from ada_lightning.adapters.composed import ComposedMethod
-from ada_lightning.core.following import share_of_prompts
+from ada_lightning.core.following import SLOTS, bare_id, share_of_prompts
 from ada_lightning.core.records import Outcome, Prompt, Request, ResponseGroup, ResponsePool, Verdict
 from ada_lightning.core.step import Step
 
@@ -38,8 +38,10 @@ class Pool:
         self.slot = slot
         """Position in the step, from 0; in a step that is filled up, further prompts come behind the others."""
         self.prompt_id = prompt.prompt_id
-        self.prompt = prompt
-        """With ``hint``, where it is drawn again with a part of its solution: responses go on behind ``hint.text``."""
+        self.bare_id = bare_id(prompt)
+        """``prompt_id``, but where the prompt is drawn again with a hint: then ``prompt_id`` ends with its level."""
+        self.hint = "" if prompt.hint is None else prompt.hint.text
+        """Beginning of the response: generate what follows it, grade both together, count and train what follows."""
         self._pools = pools
         self._waiting: list[Request] = []
         self._launched: dict[int, Request] = {}
@@ -210,6 +212,14 @@ class Pools(Sequence[Pool]):
         while place < len(self):  # it may grow meanwhile
             yield self[place]
             place += 1
+
+    def at(self, slot: int) -> Pool:
+        """Return the pool at a slot of the step. A hinted one stands far behind: its prompt's slot plus 2^20."""
+        return self._pools[slot]
+
+    def hinted(self, slot: int) -> Pool | None:
+        """Return the pool of the prompt at a slot that has a hint; None where it is not drawn again."""
+        return self._pools.get(slot + SLOTS)
 
     @property
     def is_complete(self) -> bool:

@@ -96,8 +96,9 @@ def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
         yield f"{name}: {type(selection).__name__} compares the prompts of a step, or learns from them, but {way_out}"
     if type(advantage).assign is not Advantage.assign or isinstance(advantage, _WITH_HISTORY):
         yield f"{name}: {type(advantage).__name__} looks at a whole step or at the history of a prompt, but {way_out}"
-    if method.refill.is_on:
-        yield f"{name}: {type(method.refill).__name__} adds prompts to a step, but {way_out}"
+    for adding in (method.refill, method.hints):
+        if adding.is_on:
+            yield f"{name}: {type(adding).__name__} adds groups to a step, but {way_out}"
     if composed.needs - {"logprobs"}:
         looks_at = " and ".join(sorted(composed.needs))
         yield f"{name} looks at {looks_at} of every response, which this trainer does not hand over"

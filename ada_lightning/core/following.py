@@ -36,6 +36,11 @@ def hinted(prompt: Prompt, level: int) -> Prompt:
     )
 
 
+def bare_id(prompt: Prompt) -> str:
+    """Id of the prompt without its hint."""
+    return prompt.prompt_id if prompt.hint is None else prompt.prompt_id.removesuffix(f"#{prompt.hint.level}")
+
+
 def without_hints(groups: Sequence[ResponseGroup]) -> tuple[ResponseGroup, ...]:
     """Return the groups that speak for their prompts' pass rates."""
     return tuple(group for group in groups if not group.pool.hint)

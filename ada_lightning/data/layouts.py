@@ -82,7 +82,7 @@ def detect_layout(columns: Mapping[str, Any]) -> Layout | None:
 
     Example:
         >>> detect_layout({"question": "1 + 1 =", "answer": "2"})
-        Layout(name='question and answer', prompt='question', answer='answer', task=None)
+        Layout(name='question and answer', prompt='question', answer='answer', task=None, solution=None)
     """
     answer = detect_answer(columns)
     if "prompt" in columns and has_column(columns, _VERL_ANSWER):

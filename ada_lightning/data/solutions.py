@@ -68,6 +68,18 @@ def shows(text: str, answer: Any) -> bool:
     return re.search(before + re.escape(said) + behind, text) is not None
 
 
+def cut_text(text: str, answer: Any = None, *, num_levels: int) -> Solution:
+    r"""Return a solution with its levels, for whoever encodes and grades them: behind lines, up to the answer.
+
+    Example:
+        >>> cut_text("2 * 3 = 6\n6 + 1 = 7\n#### 7", "7", num_levels=8).levels
+        ((10, 0),)
+    """
+    whole = text.strip()
+    safe = [place for place in ends_of_parts(whole) if not shows(whole[:place], answer)]
+    return Solution(whole, (), tuple((place, 0) for place in thinned(safe, num_levels)))
+
+
 def with_levels(
     prompts: Sequence[Prompt], tokenizer: Any, grader: RewardPool, *, num_levels: int, positive_threshold: float
 ) -> tuple[list[Prompt], str]:

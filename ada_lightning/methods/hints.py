@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ada_lightning.core.following import hinted
+from ada_lightning.core.following import bare_id, hinted
 from ada_lightning.core.options import option
 from ada_lightning.core.protocols import FollowUp
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
@@ -123,7 +123,8 @@ class PrefixHints(Checked, FollowUp):
             )
         raise ValueError(
             f"hints=prefix gives the first lines of a worked solution, but {missing}. Name the column of worked "
-            "solutions: data.source.solution_column=<name>; or use hints=none"
+            "solutions: data.source.solution_column=<name> (a loop of your own: solutions={id: text}); or use "
+            "hints=none"
         )
 
     def follow(self, pool: ResponsePool, room: int | None = None) -> Prompt | None:
@@ -247,11 +248,6 @@ class PrefixHints(Checked, FollowUp):
         belief: Belief = pool.belief
         below = betainc(belief.alpha + pool.num_positive, belief.beta + pool.num_negative, self.p_min)
         return bool(1.0 - below < self.doubt)
-
-
-def bare_id(prompt: Prompt) -> str:
-    """Id of the prompt without its hint."""
-    return prompt.prompt_id if prompt.hint is None else prompt.prompt_id.removesuffix(f"#{prompt.hint.level}")
 
 
 def isotonic(counts: Mapping[float, tuple[int, int]]) -> list[tuple[float, float]]:

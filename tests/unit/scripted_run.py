@@ -69,7 +69,8 @@ class Interrupting(RolloutListener):
 
 
 def train(
-    folder, policy, method, service, watch, *, num_prompts, grader=None, every_n_steps=1, resume=False, listed=None, **data
+    folder, policy, method, service, watch, *, num_prompts, grader=None, every_n_steps=1, resume=False, listed=None,
+    **data,
 ):  # fmt: skip
     """Train to the end, or to what ``watch`` interrupts, which leaves a checkpoint; returns the trainer."""
     module = RolloutDataModule(source=None, max_prompt_tokens=8, seed=0, **data)
