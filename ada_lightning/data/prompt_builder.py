@@ -96,7 +96,7 @@ ID_TAG = "jsonl"
 
 
 _CALCULATOR = re.compile(r"<<[^<>\n]*=[^<>\n]*>>")
-"""What GSM8K has beside each sum."""
+"""What GSM8K has next to each sum."""
 _NO_ARGUMENTS: Mapping[str, Any] = {}
 """One for all prompts without: garbage collection looks at each object of a long list."""
 

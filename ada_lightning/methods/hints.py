@@ -207,10 +207,10 @@ class PrefixHints(Checked, FollowUp):
     def caveat(self) -> str:
         """Say what hinted groups follow."""
         return (
-            f"hints: a prompt whose responses were all wrong and that is believed to be solved less than once in "
-            f"{1 / self.p_min:.3g} times is drawn again with the first lines of its solution given; these groups "
-            "(share in hints/share) follow the mean of f(pass rate with these lines given). They do not teach to write "
-            "those lines, nor count as evidence of the pass rate. The number of lines falls as they are solved; "
+            f"hints: a prompt whose responses were all wrong and that is believed to be solved less than 1 in "
+            f"{1 / self.p_min:.3g} times is drawn again with the first lines of its solution given. These groups (share "
+            "in hints/share) follow the mean of f(pass rate with these lines given). They do not teach to write those "
+            "lines, nor count as evidence of the pass rate. The number of lines falls as they are solved. "
             "policy.max_grad_norm is for the step as a whole, so they may shorten the others' part of it"
         )
 

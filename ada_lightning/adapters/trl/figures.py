@@ -13,11 +13,11 @@ def figures_of(pools: Pools) -> dict[str, float]:
         pools: of all prompts of the step, over all processes.
 
     Returns:
-        ``ada/responses`` and ``ada/tokens`` drawn, ``ada/hinted``: responses with a hint, if any, which are
-        in none of the figures that follow; ``ada/reward``: their mean reward, ``ada/signal``: share of prompts
-        of which something trains, and ``ada/rank_correlation``: Spearman's, of the pass rates that were expected before
-        the step with those of the first responses, in [-1, 1]. It is a run's ``estimator/rank_correlation``, and is
-        left out where either side does not vary.
+        ``ada/responses`` and ``ada/tokens`` drawn. ``ada/hinted``: responses with a hint among them, if any; they are in
+        none of the other figures. ``ada/reward``: mean reward. ``ada/signal``: share of prompts of which something
+        trains. ``ada/rank_correlation``: Spearman's, in [-1, 1], of the pass rates that were expected before the step
+        with those of the first responses. It is a run's ``estimator/rank_correlation``, and is left out where either
+        side does not vary.
     """
     drawn = pools.pools_drawn()
     bare = [pool for pool in drawn if not pool.hint]
