@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ada_lightning.core.hint import Solution
 from ada_lightning.core.records import Completion, Prompt
@@ -174,7 +174,8 @@ def _without_right_ones(
                 said = Completion(prompt.solution.text[:num_characters], "stop", num_tokens)
                 grader.submit((prompt.prompt_id, level), prompt, said)
         while grader.num_pending:
-            for (prompt_id, level), verdict in grader.wait(1.0):  # type: ignore[misc] - the tickets are ours
+            for ticket, verdict in grader.wait(1.0):
+                prompt_id, level = cast(tuple[str, int], ticket)
                 if verdict.reward is not None and verdict.reward > positive_threshold:
                     right.setdefault(prompt_id, set()).add(level)
         for prompt_id, levels in right.items():
