@@ -13,6 +13,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.core.method import Method
+from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.async_rollouts import check_same_lag
 from ada_lightning.rollout.loop import Loop
@@ -26,6 +27,15 @@ from ada_lightning.training.streamed import StreamedGradients, check_streaming
 from .budget import share_spent
 from .rollout_listener import StepLog, tell_nothing_left
 from .run_parts import run_parts
+
+
+def cut_solutions(
+    method: Method, data: RolloutDataModule, tokenizer: Any, grader: RewardPool, service: RolloutService
+) -> None:
+    """Give prompts the beginnings of their worked solutions where the method gives hints."""
+    if method.hints.is_on:
+        threshold = service.settings.positive_threshold
+        data.cut_solutions(tokenizer, grader, num_levels=method.hints.num_levels, positive_threshold=threshold)
 
 
 class AdaptiveSampling(Callback):
@@ -84,6 +94,7 @@ class AdaptiveSampling(Callback):
             self.tokenizer, self.eos_token_ids = model.tokenizer, tuple(self.eos_token_ids or model.eos_token_ids)
         if policy.ranks.is_leader and not data.train_prompts:
             data.read(self.tokenizer, self.grader)
+            cut_solutions(method, data, self.tokenizer, self.grader, service)
             method.check_prompts(data.train_prompts)
             data.curriculum.check_prompts(data.train_prompts, data.prompts_per_step)
         policy.read_at_once(data.max_tokens_per_microbatch)

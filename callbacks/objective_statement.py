@@ -8,7 +8,8 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.analysis.statement import describe_update
-from ada_lightning.core.protocols import Refill, Sampler, Selection
+from ada_lightning.core.protocols import FollowUp, Refill, Sampler, Selection
+from ada_lightning.methods.hints import NoHints
 from ada_lightning.methods.refill import NoRefill
 from ada_lightning.run.files import write_text
 
@@ -33,13 +34,14 @@ class ObjectiveStatement(Callback):
         selection: Selection,
         truncated: str,
         refill: Refill = NoRefill(),  # noqa: B008 - holds no state
+        hints: FollowUp = NoHints(),  # noqa: B008 - holds no state
         max_staleness: int = 0,
         run_dir: str | Path | None = None,
     ) -> None:
         self.sampler = sampler
         self.selection = selection
         self.truncated = truncated
-        self.refill = refill
+        self.refill, self.hints = refill, hints
         self.max_staleness = max_staleness
         self.run_dir = None if run_dir is None else Path(run_dir)
         self._unwritten = ""
@@ -61,6 +63,7 @@ class ObjectiveStatement(Callback):
             curriculum=data.curriculum,
             token_masks=policy.token_masks,
             refill=self.refill,
+            hints=self.hints,
             max_staleness=self.max_staleness,
         )
         print("\n".join(lines), flush=True)

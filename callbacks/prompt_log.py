@@ -37,10 +37,12 @@ COLUMNS = {
     for name in (
         "step", "policy_version", "slot", "prompt_id", "task", "expected_pass_rate", "pass_rate", "num_first_round",
         "num_first_round_positive", "num_drawn", "num_sampled", "num_positive", "num_truncated", "num_failed",
-        "num_rounds", "num_kept", "has_signal", "is_resolved", "reward_mean", "tokens",
+        "num_rounds", "num_kept", "has_signal", "is_resolved", "reward_mean", "tokens", "hint", "num_hints",
     )
 }  # fmt: skip
 """Columns of ``prompts.csv`` and their pandas types, in their order. :func:`read_prompts` says what they mean."""
+_LATER = ("hint", "num_hints")
+"""Columns at the end that files of earlier versions lack; they had 0 in both."""
 
 
 class PromptLog(RolloutListener):
@@ -98,6 +100,9 @@ def read_prompts(run_dir: str | Path) -> pd.DataFrame:
     is_resolved                 1 where sampling found what it looks for
     reward_mean                 over ``num_sampled``; biased by stopping; NaN where nothing counted
     tokens                      response tokens of the responses that count; excluded ones are not in it
+    hint                        level of the hint that a group was given, whose ``prompt_id`` ends with it; 0 without.
+                                A hinted group is no visit of its prompt: its ``pass_rate`` is that with the hint
+    num_hints                   levels that the prompt's solution has; 0 without a hint
     ==========================  ========================================================================================
 
     Args:
@@ -115,7 +120,7 @@ def read_prompts(run_dir: str | Path) -> pd.DataFrame:
     frame = pd.read_csv(
         io.BytesIO(complete), dtype=COLUMNS, keep_default_na=False, na_values={"pass_rate": [""], "reward_mean": [""]}
     )
-    return frame[list(COLUMNS)]
+    return frame.assign(**{name: 0 for name in _LATER if name not in frame})[list(COLUMNS)]
 
 
 def _open(path: Path, *, before_step: int) -> None:
@@ -123,6 +128,8 @@ def _open(path: Path, *, before_step: int) -> None:
     header = _line(list(COLUMNS))
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     rows = lines[1:] if lines[:1] == [header] else []
+    if lines[:1] == [_line([name for name in COLUMNS if name not in _LATER])]:
+        rows = [row.removesuffix(b"\n") + b",0,0\n" for row in lines[1:] if row.endswith(b"\n")]
     kept = [row for row in rows if row.endswith(b"\n") and int(row.split(b",", 1)[0]) < before_step]
     with replacing(path) as temporary:
         temporary.write_bytes(header + b"".join(kept))
@@ -154,6 +161,8 @@ def _row(result: RolloutResult, group: ResponseGroup) -> list[Any]:
         int(pool.is_resolved),
         f"{sum(response.reward for response in pool.responses) / pool.num_sampled:.6g}" if pool.responses else "",
         sum(response.num_tokens for response in pool.responses),
+        pool.hint,
+        0 if pool.prompt.hint is None else pool.prompt.hint.num_levels,
     ]
 
 

@@ -50,6 +50,7 @@ COLUMNS = {
     "turns": "string",
     "ended_by": "string",
     "num_computed": "int64",
+    "hint": "int64",
 }
 """Columns of the files and their Arrow types. :func:`read_responses` says what they mean."""
 QUANTILES = (10, 50, 90)
@@ -159,6 +160,7 @@ def read_responses(run_dir: str | Path, stage: str) -> pd.DataFrame:
                           ``num_calls``, ``num_call_errors``, ``seconds``; missing for a single turn
     ended_by              what ended an episode, see :class:`~ada_lightning.core.episode.Episode`; else missing
     num_computed          tokens behind the prompt, the environment's included
+    hint                  level of the hint, with which ``prompt`` and ``prompt_id`` end; 0 without
     ====================  ==============================================================================================
 
     Args:
@@ -208,6 +210,7 @@ def _rows(group: ResponseGroup) -> Iterator[dict[str, Any]]:
             "turns": json.dumps([asdict(turn) for turn in episode.turns]) if episode is not None else None,
             "ended_by": episode.ended_by if episode is not None else None,
             "num_computed": len(response.response_ids),
+            "hint": group.pool.hint,
         }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.analysis.metrics.rollout import EstimatorCalibration, RolloutMetrics, effective_weights
+from ada_lightning.core.following import without_hints
 from ada_lightning.rollout.grader import LostAmounts
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class StepLog:
         """Take a rollout, the groups of it that train, and further figures."""
         self._lost.warn(groups)
         calibration = EstimatorCalibration(sync_on_compute=False)  # one process rolls out
-        calibration.update([group.pool for group in result.groups])
+        calibration.update([group.pool for group in without_hints(result.groups)])
         found = self._metrics(result) | {name: float(value) for name, value in calibration.compute().items()}
         if self._service.stream_gradients:
             found["rollout/latency_s"] = result.stats.seconds

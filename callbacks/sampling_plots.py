@@ -69,7 +69,7 @@ def plot_sampling(prompts: pd.DataFrame, metrics: Rows, target: Path, *, title: 
         target: a PNG file; replaced whole.
         title: stands above the plots.
     """
-    known = prompts[prompts.pass_rate.notna()]
+    known = prompts[prompts.pass_rate.notna() & (prompts.hint == 0)]
     known = known.assign(bin=np.clip(np.digitize(known.pass_rate, EDGES) - 1, 0, len(LABELS) - 1))
     joined, width = _joined_steps(known)
     with picture(target, title=title, size=(12, 8)) as figure:

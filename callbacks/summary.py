@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
+from ada_lightning.core.following import without_hints
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.terminal import duration, is_new, start_of
 
@@ -61,8 +62,8 @@ class Summary(RolloutListener):
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
         """Note what was sampled."""
         self._unfinished = Counter(
-            prompts=len(result.groups),
-            prompts_with_signal=sum(group.has_signal for group in result.groups),
+            prompts=len(bare := without_hints(result.groups)),
+            prompts_with_signal=sum(group.has_signal for group in bare),
             responses=result.stats.num_drawn,
             generated_tokens=result.stats.drawn_tokens,
         )

@@ -105,6 +105,7 @@ def compose_method(method: str | Recipe, overrides: Mapping[str, Any], *, seed: 
             sampler=sampler,
             selection=selection,
             refill=run.part("refill"),
+            hints=run.part("hints"),
             curriculum=run.part("curriculum"),
         ),
         advantage=run.part("advantage"),

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import cycle, islice
+from types import MappingProxyType
 from typing import Any
 
 from ada_lightning.adapters.composed import compose_method
@@ -17,6 +18,7 @@ from ada_lightning.core.options import OPTIONS
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition, StepPrompts
 from ada_lightning.core.protocols import StepCosts
 from ada_lightning.core.records import Belief, Prompt
+from ada_lightning.data.solutions import cut_text
 from ada_lightning.methods.recipe import Recipe
 from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.sampling.uniform import UniformSampler
@@ -43,6 +45,10 @@ class Core:
         seed: of every choice.
         open_steps: steps that may be under way at once, for trainers that cannot wait for one to end. They are told in
             their order. A step that begins meanwhile does not know what those before it will teach.
+        solutions: worked solutions by prompt id, for ``hints="prefix"``: cut behind their lines. A pool with a
+            :attr:`~ada_lightning.adapters.pools.Pool.hint` is then one more of a step.
+        answers: by prompt id; beginnings of solutions that show them are left out. Whether one is graded right by
+            itself only your loop could say.
         **overrides: another part by its group (``sampler=PositiveSampler``, ``objective="linear"``), a setting by its
             dotted key (``**{"estimator.memory": 0.9}``), or one of the sampler's by its bare name (``group_size=8``).
 
@@ -70,6 +76,8 @@ class Core:
         *,
         seed: int = 0,
         open_steps: int = 1,
+        solutions: Mapping[str, str] = MappingProxyType({}),
+        answers: Mapping[str, Any] = MappingProxyType({}),
         **overrides: Any,
     ) -> None:
         if open_steps < 1:
@@ -90,8 +98,20 @@ class Core:
                 "{id: text}, each with a text"
             )
         self._composed, self._method = composed, composed.method
+        hints = composed.method.hints
+        if solutions and not hints.is_on:
+            raise ValueError('nothing here reads solutions: choose hints="prefix", or leave them out')
+        known = {
+            prompt_id: cut_text(text, answers.get(prompt_id), num_levels=hints.num_levels)
+            for prompt_id, text in solutions.items()
+        }
+        if unknown := known.keys() - texts.keys():
+            raise ValueError(f"there is a solution of {min(unknown)!r}, which is not among the prompts")
         self._prompts = {
-            prompt_id: Prompt(prompt_id, ({"role": "user", "content": text},)) for prompt_id, text in texts.items()
+            prompt_id: Prompt(
+                prompt_id, ({"role": "user", "content": text},), solution=known.get(prompt_id) if hints.is_on else None
+            )
+            for prompt_id, text in texts.items()
         }
         self._method.check_prompts(list(self._prompts.values()))
         self._step = 0
@@ -122,13 +142,20 @@ class Core:
         return self._method.refill.is_on
 
     def unmet(
-        self, *, metrics: bool = False, refill: bool = False, answers: bool = False, components: bool = True
+        self,
+        *,
+        metrics: bool = False,
+        refill: bool = False,
+        hints: bool = False,
+        answers: bool = False,
+        components: bool = True,
     ) -> list[str]:
         """Say what the method needs of a loop that has not all of it.
 
         Args:
             metrics: the loop hands over figures of its updates.
             refill: it lets prompts join a step.
+            hints: it draws prompts again with a part of their solution.
             answers: it tells the answer found in every response.
             components: it tells the parts of every reward, by name.
         """
@@ -140,6 +167,8 @@ class Core:
             )
         if self._method.refill.is_on and not refill:
             found.append(f"{self.method_name}: {type(self._method.refill).__name__} lets further prompts join a step")
+        if self._method.hints.is_on and not hints:
+            found.append(f"{self.method_name}: {type(self._method.hints).__name__} draws prompts again with a hint")
         if "answer" in composed.needs and not answers:
             found.append(f"{self.method_name}: {type(self._method.sampler).__name__} goes by answers")
         if "components" in composed.needs and not components:
@@ -148,8 +177,8 @@ class Core:
 
     @property
     def max_kept(self) -> int:
-        """Most responses of one prompt that train in a step; 0 where the parts do not say."""
-        return self._composed.max_kept
+        """Most responses of one prompt that train in a step, those with a hint included; 0 where nobody says."""
+        return self._composed.max_kept * (2 if self._method.hints.is_on else 1)
 
     def step_wide(self) -> list[str]:
         """Return names of parts by which what trains of one prompt depends on the others of its step."""
@@ -307,6 +336,7 @@ class Core:
             truncated=self._composed.settings.truncated,
             curriculum=self._method.curriculum,
             refill=self._method.refill,
+            hints=self._method.hints,
             corrects_engine=False,
         )
         return "\n".join([f"{adapter}; one update for each step, of the policy that drew it", *lines])

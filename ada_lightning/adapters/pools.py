@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from ada_lightning.adapters.composed import ComposedMethod
+from ada_lightning.core.following import SLOTS, bare_id, share_of_prompts
 from ada_lightning.core.records import Outcome, Prompt, Request, ResponseGroup, ResponsePool, Verdict
 from ada_lightning.core.step import Step
 
@@ -39,6 +40,10 @@ class Pool:
         self.prompt_id = prompt.prompt_id
         self.step = pools.step.step
         """Of the run, from 0."""
+        self.bare_id = bare_id(prompt)
+        """``prompt_id``, but where the prompt is drawn again with a hint: then ``prompt_id`` ends with its level."""
+        self.hint = "" if prompt.hint is None else prompt.hint.text
+        """Beginning of the response: generate what follows it, grade both together, count and train what follows."""
         self._pools = pools
         self._waiting: list[Request] = []
         self._launched: dict[int, Request] = {}
@@ -228,6 +233,14 @@ class Pools(Sequence[Pool]):
             yield self[place]
             place += 1
 
+    def at(self, slot: int) -> Pool:
+        """Return the pool at a slot of the step. A hinted one stands far behind: its prompt's slot plus 2^20."""
+        return self._pools[slot]
+
+    def hinted(self, slot: int) -> Pool | None:
+        """Return the pool of the prompt at a slot that has a hint; None where it is not drawn again."""
+        return self._pools.get(slot + SLOTS)
+
     @property
     def is_complete(self) -> bool:
         """Whether no prompt wants more, and nothing is in flight."""
@@ -313,7 +326,8 @@ class Pools(Sequence[Pool]):
 
         Args:
             max_tokens: longest response. The rule ``constant``, which most methods have, divides by it times the number
-                of prompts, those without a signal included; of the others ``prompt_mean`` asks for it too.
+                of prompts, those without a signal included; of the others ``prompt_mean`` asks for it too. Groups with
+                a hint come on top: they are not counted.
 
         Raises:
             RuntimeError: pools are open.
@@ -321,4 +335,5 @@ class Pools(Sequence[Pool]):
         """
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1; got {max_tokens}")
-        return self.composed.reduction.denominator(self.finish(), max_tokens)
+        groups = self.finish()
+        return self.composed.reduction.denominator(groups, max_tokens) * share_of_prompts(groups)

@@ -14,6 +14,7 @@ from ada_lightning.adapters.composed import ComposedMethod, compose_method
 from ada_lightning.adapters.pools import Pools
 from ada_lightning.adapters.reductions import RULES
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import Advantage, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHistoryAdvantage
@@ -96,13 +97,19 @@ def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
         yield f"{name}: {type(selection).__name__} compares the prompts of a step, or learns from them, but {way_out}"
     if type(advantage).assign is not Advantage.assign or isinstance(advantage, _WITH_HISTORY):
         yield f"{name}: {type(advantage).__name__} looks at a whole step or at the history of a prompt, but {way_out}"
-    if method.refill.is_on:
-        yield f"{name}: {type(method.refill).__name__} adds prompts to a step, but {way_out}"
+    yield from _adding(method, name, way_out)
     if composed.needs - {"logprobs"}:
         looks_at = " and ".join(sorted(composed.needs))
         yield f"{name} looks at {looks_at} of every response, which this trainer does not hand over"
     if composed.reduction is not RULES["constant"] and composed.reduction is not RULES["prompt_mean"]:
         yield f"{name} divides by what the whole step keeps; use **{{'loss/reduction': 'constant'}}"
+
+
+def _adding(method: Method, name: str, way_out: str) -> Iterator[str]:
+    if method.refill.is_on:
+        yield f"{name}: {type(method.refill).__name__} adds prompts to a step, but {way_out}"
+    if method.hints.is_on:
+        yield f"{name}: {type(method.hints).__name__} adds groups to a step, but {way_out}"
 
 
 def _learns(sampler: Sampler) -> bool:

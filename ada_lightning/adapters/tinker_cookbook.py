@@ -68,7 +68,7 @@ class AdaRollouts(RLDataset):
     ) -> None:
         prompts = list(builders) if texts is None else {name: texts[name] for name in builders}
         self.core = Core(method, prompts=prompts, seed=seed, **overrides)
-        if problems := self.core.unmet(metrics=False, refill=False, answers=False):
+        if problems := self.core.unmet(metrics=False, refill=False, hints=False, answers=False):
             raise ConfigError([f"{problem}, which the cookbook's loop does not give" for problem in problems])
         self.max_tokens = max_tokens
         self._builders, self._num_prompts, self._num_steps = builders, num_prompts, num_steps

@@ -38,8 +38,8 @@ from ada_lightning.run.run_dir import name_problem
 __all__ = ["ConfigError", "check_config", "override_errors"]
 
 LIGHT_COMPONENTS = (
-    "objective", "estimator", "sampler", "curriculum", "selection", "refill", "advantage", "loss", "parameters",
-    "reward.reward", "reward", "data.source", "environment", "rollout",
+    "objective", "estimator", "sampler", "curriculum", "selection", "refill", "hints", "advantage", "loss",
+    "parameters", "reward.reward", "reward", "data.source", "environment", "rollout",
     "callbacks.alarms",
     "callbacks.evaluation.sampling", "model", "trainer.strategy",
 )  # fmt: skip
@@ -54,7 +54,7 @@ COMPLETED: dict[str, tuple[str, ...]] = {
     ),
     "rollout.engine": ENGINE_ARGUMENTS,
     "callbacks.adaptive_sampling": ("method", "service", "grader", "tokenizer", "eos_token_ids"),
-    "callbacks.objective_statement": ("sampler", "selection", "refill"),
+    "callbacks.objective_statement": ("sampler", "selection", "refill", "hints"),
     "callbacks.preview": ("service", "sampler", "selection", "refill"),
     "callbacks.evaluation": ("service",),
     "callbacks.checkpoint": ("tokenizer",),

@@ -1,4 +1,4 @@
-"""Refuses parts of a method that do not go together: estimator, curriculum, sampler, selection and refill."""
+"""Refuses parts of a method that do not go together: estimator, curriculum, sampler, selection, refill, hints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from ada_lightning.config.advantage import (
     rule_errors,
     stratum_errors,
 )
-from ada_lightning.core.protocols import Curriculum, PassRateEstimator, Refill, Sampler, Trait
+from ada_lightning.core.protocols import (
+    Advantage,
+    Curriculum,
+    FollowUp,
+    PassRateEstimator,
+    Refill,
+    Sampler,
+    Selection,
+    Trait,
+)
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
 from ada_lightning.methods.curriculum.auto import FEWEST_PROMPTS, AutoCurriculum
 from ada_lightning.methods.estimators import WindowEstimator
@@ -81,6 +90,43 @@ def _component_errors(run: MethodView, component: str) -> Iterator[str]:
         yield (
             f"refill.component = {component}: {run.name('reward.reward')} has the components {', '.join(known)}. Use "
             "one of them, or refill.component='' for the reward itself"
+        )
+
+
+def hint_errors(run: MethodView) -> Iterator[str]:
+    """A hinted group joins a step under way, and has a baseline of its own."""
+    hints, sampler, refill = run.part("hints"), run.part("sampler"), run.part("refill")
+    if not isinstance(hints, FollowUp) or not hints.is_on:
+        return
+    own = f"hints: {run.name('hints')} adds groups to a step"
+    if isinstance(refill, Refill) and refill.is_on:
+        yield f"{own}, and so does {run.name('refill')}. Use refill=none or hints=none"
+    if budget := run.number("sampler.budget_per_step"):
+        yield f"{own}, but sampler.budget_per_step = {budget} divides it. Use sampler.budget_per_step=0"
+    elif isinstance(sampler, Sampler) and sampler.num_stages > 1:
+        yield f"{own} under way, but {run.name('sampler')} has {sampler.num_stages} stages. Use sampler=uniform"
+    elif isinstance(sampler, Sampler) and not sampler.plans_nothing:
+        yield f"{own}, but {run.name('sampler')} divides it before it begins. Use sampler=uniform"
+    if isinstance(sampler, Sampler) and Trait.GIVES_REWARDS in sampler.traits:
+        yield (
+            f"hints: whether nobody solves a prompt say graders, but {run.name('sampler')} gives the rewards itself. "
+            "Use another sampler"
+        )
+    if run.is_a("selection", Selection) and run.has("selection", Trait.COMPARES_POOLS):
+        yield (
+            f"{own} that are selected by themselves, but {run.name('selection')} compares the pools of a step. Use "
+            "selection=all or another"
+        )
+    advantage = run.kind("advantage")
+    if issubclass(advantage, Advantage) and advantage.assign is not Advantage.assign:
+        yield (
+            f"{own} with a baseline of their own, but {advantage.__name__} compares the groups of a step. Use "
+            "advantage=exact or leave_one_out"
+        )
+    if run.value("environment") is not None or run.value("rollout.environment") is not None:
+        yield (
+            f"hints: {run.name('hints')} begins the model's turn, but an environment answers it in several. Use "
+            "environment=none or hints=none"
         )
 
 
@@ -308,6 +354,7 @@ METHOD_RULES: tuple[Callable[[MethodView], Iterator[str]], ...] = (
     curriculum_errors,
     auto_errors,
     refill_errors,
+    hint_errors,
     selection_errors,
 )
 """Checked for every run, among other rules; a loop of your own has only these."""

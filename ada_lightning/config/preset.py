@@ -54,6 +54,7 @@ class Preset:
             sampler=instantiate(cfg.sampler),
             selection=instantiate(cfg.selection),
             refill=instantiate(cfg.refill),
+            hints=instantiate(cfg.hints),
         )
         """For :class:`~ada_lightning.callbacks.adaptive_sampling.AdaptiveSampling`."""
         self.policy = {

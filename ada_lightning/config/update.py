@@ -8,7 +8,7 @@ from torch.optim import Adam, AdamW
 
 from ada_lightning.analysis.statement.staleness import has_trust_region
 from ada_lightning.config.view import ConfigView
-from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Trait
+from ada_lightning.core.protocols import Advantage, Curriculum, FollowUp, Refill, Sampler, Trait
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
     HistoryBaselineAdvantage,
@@ -113,6 +113,8 @@ def _of_the_method(run: ConfigView) -> Iterator[tuple[str, str]]:
         yield f"{run.name('selection')} compares all pools of a step", "selection=balanced, or another"
     if isinstance(refill, Refill) and refill.is_on:
         yield "with refill it is known only at the end of a step which groups train", "refill=none"
+    if isinstance(hints := run.part("hints"), FollowUp) and hints.is_on:
+        yield "with hints it is known only at the end of a step how many groups train", "hints=none"
     if issubclass(sampler, Sampler) and sampler.connect is not Sampler.connect:
         yield f"{sampler.__name__} reads the policy while it computes gradients", "another sampler"
 

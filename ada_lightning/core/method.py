@@ -7,7 +7,16 @@ from contextlib import nullcontext
 from typing import Any
 
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.protocols import Curriculum, Part, PassRateEstimator, Refill, Sampler, Selection, StepCosts
+from ada_lightning.core.protocols import (
+    Curriculum,
+    FollowUp,
+    Part,
+    PassRateEstimator,
+    Refill,
+    Sampler,
+    Selection,
+    StepCosts,
+)
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
@@ -23,6 +32,7 @@ class Method:
         selection: what is kept of a pool.
         refill: whether groups without a signal are replaced within their step.
         curriculum: which prompts a step is made of; None: whoever begins it says.
+        hints: whether prompts that nobody solves are drawn again with the beginning of their solution.
     """
 
     def __init__(
@@ -33,12 +43,14 @@ class Method:
         selection: Selection,
         refill: Refill | None = None,
         curriculum: Curriculum | None = None,
+        hints: FollowUp | None = None,
     ) -> None:
         self.estimator = estimator
         self.sampler = sampler
         self.selection = selection
         self.refill = refill or Refill()
         self.curriculum = curriculum
+        self.hints = hints or FollowUp()
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
         """Compare what is known beforehand, and what is needed, with the training prompts.
@@ -48,6 +60,7 @@ class Method:
         """
         self.estimator.check_prompts(prompts)
         self.sampler.check_prompts(prompts)
+        self.hints.check_prompts(prompts)
 
     def begin(
         self,
@@ -56,6 +69,7 @@ class Method:
         settings: StepSettings,
         beliefs: Sequence[Belief] = (),
         sampler: Sampler | None = None,
+        hints: FollowUp | None = None,
         num_groups: int | None = None,
         draw: Draw | None = None,
         **options: Any,
@@ -67,6 +81,7 @@ class Method:
             settings: of the run.
             beliefs: about each prompt's pass rate, before the step.
             sampler: of a step that was prepared earlier, frozen then; the method's own unless given.
+            hints: the same.
             num_groups: that the step is to have; the number of prompts unless given.
             draw: gives further prompts to fill it up with.
             options: further arguments of :class:`~ada_lightning.core.step.Step`.
@@ -74,6 +89,7 @@ class Method:
         top_up = None
         if self.refill.is_on and draw is not None:
             top_up = TopUp(self.refill, len(prompts) if num_groups is None else num_groups, draw, self.selection)
+        hints = hints or self.hints
         return Step(
             prompts,
             sampler=sampler or self.sampler,
@@ -81,6 +97,7 @@ class Method:
             settings=settings,
             beliefs=beliefs,
             top_up=top_up,
+            follow_up=hints if hints.is_on else None,
             **options,
         )
 
@@ -95,6 +112,8 @@ class Method:
     ) -> None:
         """Let all that learns do so from a step, when its last update is done and not before.
 
+        Responses under a hint say nothing of a prompt's pass rate: only the part that gives hints learns from them.
+
         Args:
             pools: of the step, with whatever became of them; the order of its prompts.
             metrics: figures of the step.
@@ -102,7 +121,7 @@ class Method:
             costs: of the step, for a curriculum that weighs them.
             timed: a context for what takes time, by its name.
         """
-        pools = [pool for pool in pools if pool.num_drawn]
+        every, pools = pools, [pool for pool in pools if pool.num_drawn and not pool.hint]
         with timed("estimate"):
             self.estimator.update(pools)
         self.sampler.learn(pools)
@@ -111,6 +130,7 @@ class Method:
                 chose.note_costs(costs)
             chose.observe(pools)
         self.selection.learn(metrics)
+        self.hints.learn(every)
 
     def state_dict(self) -> dict[str, Any]:
         """What the parts remember of the steps that are done; the curriculum's is its owner's to keep."""
@@ -127,3 +147,5 @@ class Method:
 
     def _parts(self) -> Iterator[tuple[str, Part]]:
         yield from (("sampler", self.sampler), ("estimator", self.estimator), ("selection", self.selection))
+        if self.hints.is_on:
+            yield "hints", self.hints

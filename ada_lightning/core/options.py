@@ -27,6 +27,7 @@ PUBLIC_PACKAGES = (
     "ada_lightning.methods.curriculum",
     "ada_lightning.methods.estimators",
     "ada_lightning.methods.gradient_norms",
+    "ada_lightning.methods.hints",
     "ada_lightning.methods.objectives",
     "ada_lightning.methods.refill",
     "ada_lightning.methods.sampling",

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.protocols import Sampler
+from ada_lightning.core.protocols import FollowUp, Sampler
 from ada_lightning.core.records import Belief, Prompt
 
 
@@ -38,6 +38,8 @@ class PreparedStep:
     """Frozen: what it has learned of the steps before, and nothing of those under way."""
     figures: Mapping[str, float]
     """What was believed of the prompts, for the log of the step."""
+    hints: FollowUp | None = None
+    """The same of hints; None where there are none."""
     representations: Any = None
     """Tensor of shape ``(P, H)``, float32, where the estimator asked the policy about the prompts: it may learn from
     the step by them. Else None."""
@@ -52,16 +54,20 @@ class PreparedStep:
             "sampler": named_state(self.sampler),
             "figures": _primitive(self.figures),
             "representations": self.representations,
+            **({} if self.hints is None else {"hints": named_state(self.hints)}),
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], *, prompts: Sequence[Prompt], sampler: Sampler) -> Self:
+    def from_plain(
+        cls, plain: Mapping[str, Any], *, prompts: Sequence[Prompt], sampler: Sampler, hints: FollowUp
+    ) -> Self:
         """Restore :meth:`to_plain`.
 
         Args:
             plain: what it returned.
             prompts: all training prompts.
             sampler: of the run; left as it is.
+            hints: the same.
 
         Raises:
             ValueError: a prompt is not among them, or the sampler is of another class.
@@ -74,6 +80,9 @@ class PreparedStep:
             )
         frozen = deepcopy(sampler)
         load_named_state(frozen, plain["sampler"], setting="sampler")
+        given = deepcopy(hints) if hints.is_on else None
+        if given is not None:
+            load_named_state(given, plain.get("hints", {}), setting="hints")
         return cls(
             step=int(plain["step"]),
             policy_version=int(plain["policy_version"]),
@@ -81,6 +90,7 @@ class PreparedStep:
             beliefs=tuple(Belief(**belief) for belief in plain["beliefs"]),
             sampler=frozen,
             figures=dict(plain["figures"]),
+            hints=given,
             representations=plain["representations"],
         )
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.checks import refuse, unmet
 from ada_lightning.core.episode import Episode, Turn
+from ada_lightning.core.hint import Hint, Solution
 
 if TYPE_CHECKING:
     from ada_lightning.core.stopping.rule import StoppingRule
@@ -49,6 +50,10 @@ class Prompt:
     """Token ids after the chat template; empty until :class:`~ada_lightning.data.encoder.PromptEncoder` ran."""
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
     """What the chat template is given for this prompt alone, such as ``{"enable_thinking": False}``."""
+    solution: Solution | None = None
+    """Its worked solution, where there is one and the run gives hints."""
+    hint: Hint | None = None
+    """What its responses are given of the solution; None in all prompts but those that are drawn again with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +177,11 @@ class Outcome:
         """What a reward sees of it."""
         return Completion(self.text, "length" if self.is_truncated else "stop", self.num_tokens, self.turns)
 
+    def completion_of(self, prompt: Prompt) -> Completion:
+        """What a reward sees of it: behind a hint the whole turn, whose tokens are counted without the hint's."""
+        said = self.completion
+        return said if prompt.hint is None else replace(said, text=prompt.hint.text + said.text)
+
 
 @dataclass(frozen=True, slots=True)
 class Response:
@@ -282,6 +292,11 @@ class ResponsePool:
     """1 / (probability that its prompt was sampled at all), where a sampler left that to chance."""
     is_resolved_by_sampler: bool | None = None
     """What a sampler that looks at more than counts says of the complete pool; None leaves it to ``rule``."""
+
+    @property
+    def hint(self) -> int:
+        """Level of the hint that its responses were given, 0 without one: then alone they speak for the pass rate."""
+        return 0 if self.prompt.hint is None else self.prompt.hint.level
 
     @property
     def num_sampled(self) -> int:

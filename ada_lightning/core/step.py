@@ -22,7 +22,8 @@ from dataclasses import replace
 
 from ada_lightning.core.budget import StepBudget
 from ada_lightning.core.draw_ahead import DrawAhead
-from ada_lightning.core.protocols import RefillProgress, Sampler, Selection
+from ada_lightning.core.following import FollowUps
+from ada_lightning.core.protocols import FollowUp, RefillProgress, Sampler, Selection
 from ada_lightning.core.records import (
     Belief,
     Outcome,
@@ -52,10 +53,11 @@ class Step:
         max_prompt_tokens: a longer prompt is skipped, counted and warned about; None takes all.
         top_up: fills the step up with groups that have a signal; the others keep nothing, and the selection does not
             see them. None: all prompts count alike.
+        follow_up: draws prompts again with a hint, as further groups of the step. None: none is.
         first_slot: of the first prompt, part of its seeds.
 
     Raises:
-        ValueError: a step that is filled up, and a sampler with a budget for all of its prompts.
+        ValueError: a step that is filled up or has hints, and a sampler with a budget for all of its prompts; or both.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Step:
         beliefs: Sequence[Belief] = (),
         max_prompt_tokens: int | None = None,
         top_up: TopUp | None = None,
+        follow_up: FollowUp | None = None,
         first_slot: int = 0,
     ) -> None:
         if top_up is not None and sampler.budget_per_step:
@@ -78,6 +81,8 @@ class Step:
                 f"sampler.budget_per_step = {sampler.budget_per_step} divides a step among its prompts, but refill "
                 "lets further ones join; use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
             )
+        if top_up is not None and follow_up is not None:
+            raise ValueError("refill and hints both add groups to a step; use refill=none or hints=none")
         self.stage, self.step, self.policy_version = stage, step, policy_version
         self.division: Division | None = None
         """What became of the groups of a finished step that was filled up."""
@@ -89,6 +94,7 @@ class Step:
         self._max_prompt_tokens, self._top_up = max_prompt_tokens, top_up
         self._is_barrier = isinstance(settings.schedule, Barrier)
         self._ahead = DrawAhead(settings, self._sampler, self.stats)
+        self._follow_ups = None if follow_up is None else FollowUps(follow_up, self._sampler, max_prompt_tokens)
         self._budget = StepBudget(sampler.budget_per_step, sampler.samples_per_round, ())
         self._runs: dict[int, PromptRun] = {}
         self._waiting: list[tuple[float, int, int, int]] = []
@@ -178,7 +184,7 @@ class Step:
         """Select from the complete pools.
 
         Returns:
-            One group per prompt that was not skipped, in the order of the prompts.
+            One group per prompt that was not skipped, in the order of the prompts; behind them those with a hint.
 
         Raises:
             RuntimeError: pools are open.
@@ -187,7 +193,7 @@ class Step:
             raise RuntimeError(
                 f"step {self.step} has {self._num_unfinished} open pools; call tell() for everything that it asked for"
             )
-        pools = [run.pool for run in self._runs.values()]
+        pools = [self._runs[slot].pool for slot in sorted(self._runs)]
         trained: Sequence[ResponsePool] = pools
         surplus: set[int] = set()
         if self._top_up is not None:
@@ -240,10 +246,19 @@ class Step:
         if wave:
             self._sampler.plan([run.pool for run in wave])
         self._budget.join([run.pool.slot for run in wave])
+        if self._follow_ups is not None:
+            self._follow_ups.join([run.pool.slot for run in wave])
         self._num_unfinished += len(wave)
         self.stats.num_prompts += len(wave)
         for run in wave:
             self._settle(run)
+
+    def _draw_again(self) -> None:
+        """Begin the groups with a hint that are certain by now: what is believed of bare prompts says nothing there."""
+        for slot, prompt in self._follow_ups.decide() if self._follow_ups is not None else ():
+            self._runs[slot] = PromptRun(ResponsePool(prompt, slot, step=self.step))
+            self._num_unfinished += 1
+            self._settle(self._runs[slot])
 
     def _go_on(self) -> None:
         """Pass what all prompts, or the next wave, have waited for."""
@@ -336,6 +351,9 @@ class Step:
         self._num_unfinished -= 1
         self._num_signal += self._top_up is not None and self._top_up.counts(pool)
         self._drop_early_launches(run)
+        if self._follow_ups is not None and not pool.hint:
+            self._follow_ups.end(pool)
+            self._draw_again()
 
     def _replace_rewards(self, pool: ResponsePool, rewards: Sequence[float]) -> None:
         """Put a complete pool's labels in the place of what graders said."""
@@ -350,6 +368,8 @@ class Step:
         """Want a round of responses, of which some may have been drawn ahead."""
         run.round_index += 1
         run.round_of += [run.round_index] * num_to_draw
+        if self._follow_ups is not None and not run.pool.hint:
+            self._follow_ups.num_wanted += num_to_draw
         self._ahead.note_asked(run, num_to_draw)
         num_missing = len(run.round_of) - run.num_launched
         if num_missing > 0:
@@ -397,6 +417,9 @@ class Step:
         pool, stats, grade, index = run.pool, self.stats, outcome.grade, run.pool.num_drawn
         stats.num_drawn += 1
         stats.generated_tokens += outcome.num_tokens
+        if pool.hint:
+            stats.num_hinted += 1
+            stats.hinted_tokens += outcome.num_tokens
         cut = self._sampler.cut(pool, index)
         is_long = cut is not None and outcome.num_tokens + outcome.is_truncated > cut.num_tokens
         if cut is not None and not cut.goes_on:

@@ -133,6 +133,10 @@ class RolloutStats:
     """Prompts too long for the engine."""
     generated_tokens: int = 0
     """Response tokens of committed responses."""
+    num_hinted: int = 0
+    """Committed responses under a hint; ``num_drawn`` counts them, too."""
+    hinted_tokens: int = 0
+    """Response tokens of them; ``generated_tokens`` counts them, too. The hints' own tokens nobody generated."""
     wasted_tokens: int = 0
     """Response tokens of responses that were generated and not committed."""
     num_cache_hits: int = 0

@@ -12,7 +12,15 @@ from typing import Any, Protocol
 
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import has_column, lookup
-from ada_lightning.data.layouts import LAYOUT_COLUMNS, NUM_ROWS, Layout, detect_answer, detect_layout, filled
+from ada_lightning.data.layouts import (
+    LAYOUT_COLUMNS,
+    NUM_ROWS,
+    Layout,
+    detect_answer,
+    detect_layout,
+    detect_solution,
+    filled,
+)
 from ada_lightning.data.messages import may_hold_answer
 from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
 from ada_lightning.data.prompts import SLOT, same_text, stable_hash
@@ -55,6 +63,8 @@ class DatasetSource:
         prompt_column: text or list of messages; dotted for what is inside an object or list; None recognises it.
         answer_column: text or a number; may be dotted; None recognises it.
         task_column: names the task of each prompt; None for ``data_source`` in verl's layout, else ``task``.
+        solution_column: text of a worked solution, of which ``hints=prefix`` gives the first lines; may be dotted; None
+            recognises it. A row may be without one.
         choices_column: a list of choices, or an object with ``text`` and ``label``, put behind the question, a line
             each (``A. red``); the answer, a label, a choice or its place from 0, becomes the label. None shows none.
         task: of all prompts, where no column names one.
@@ -85,6 +95,7 @@ class DatasetSource:
         prompt_column: str | None = None,
         answer_column: str | None = None,
         task_column: str | None = None,
+        solution_column: str | None = None,
         choices_column: str | None = None,
         task: str = "dataset",
         prompt_pattern: str | None = None,
@@ -117,6 +128,7 @@ class DatasetSource:
         self.num_heldout = num_heldout
         self.seed = seed
         self.prompt_column, self.answer_column, self.task_column = prompt_column, answer_column, task_column
+        self.solution_column = solution_column
         self.keep_columns = None if keep_columns is None else [str(column) for column in keep_columns]
         self.needs_answer = needs_answer
         self.filters = list(filters)
@@ -268,7 +280,9 @@ class DatasetSource:
         names = [getattr(row_filter, "column", None) for row_filter in self.filters]
         if self.keep_columns is None or None in names:
             return None
-        explicit = (self.prompt_column, self.answer_column, self.task_column, self.choices_column)
+        explicit = (
+            *(self.prompt_column, self.answer_column, self.task_column, self.solution_column, self.choices_column),
+        )
         wanted = {name for name in (*names, *explicit, *self.keep_columns, *LAYOUT_COLUMNS) if name}
         return wanted | {name.partition(".")[0] for name in wanted}
 
@@ -295,13 +309,18 @@ class DatasetSource:
             )
         answer = self.answer_column or (found.answer if found else detect_answer(columns))
         answer = None if answer == prompt else answer
+        is_pattern = self._building["answer_pattern"] is not None
+        solution = self.solution_column or detect_solution(columns, answer, is_pattern=is_pattern)
         if found is None or (self.prompt_column is not None and self.answer_column is not None):
-            return Layout("as configured", prompt, answer, self.task_column)
-        return Layout(found.name, prompt, answer, self.task_column or found.task)
+            return Layout("as configured", prompt, answer, self.task_column, solution)
+        return Layout(found.name, prompt, answer, self.task_column or found.task, solution)
 
     def _check_columns(self, columns: Mapping[str, Any], layout: Layout, where: str) -> None:
         """Find on the first row what is wrong with the settings rather than with a row."""
-        found = {"prompt": layout.prompt, "answer": layout.answer, "task": layout.task, "choices": self.choices_column}
+        found = {
+            "prompt": layout.prompt, "answer": layout.answer, "task": layout.task, "solution": layout.solution,
+            "choices": self.choices_column,
+        }  # fmt: skip
         for setting, name in found.items():
             if name is not None and not has_column(columns, name) and (setting != "answer" or self.needs_answer):
                 raise ValueError(f"{where}: no column {name!r}; {_listed(columns)}; set data.source.{setting}_column")

@@ -19,6 +19,7 @@ from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.layouts import TEMPLATE_ARGUMENTS
 from ada_lightning.data.prompts import place_of
 from ada_lightning.data.report import DataReport
+from ada_lightning.data.solutions import with_levels
 from ada_lightning.rewards.hints import ungradable_prompts
 from ada_lightning.rewards.pool import RewardPool
 
@@ -206,6 +207,16 @@ class EncodedPrompts(LightningDataModule):
         self.encode_prompts(tokenizer)
         train = ungradable_prompts(grader, self.train_prompts, "training")
         self.drop_prompts(train | ungradable_prompts(grader, self.heldout_prompts, "held-out"))
+
+    def cut_solutions(self, tokenizer: Any, grader: RewardPool, *, num_levels: int, positive_threshold: float) -> None:
+        """Give training prompts the beginnings of their worked solutions, for hints; a line of the report counts them.
+
+        Arguments are those of :func:`~ada_lightning.data.solutions.with_levels`.
+        """
+        self.train_prompts, line = with_levels(
+            self.train_prompts, tokenizer, grader, num_levels=num_levels, positive_threshold=positive_threshold
+        )
+        self.report.notes.append(line)
 
     def drop_prompts(self, reasons: Mapping[str, str]) -> None:
         """Leave prompts out of both splits and enter them in the report, by reasons for prompt ids.

@@ -40,6 +40,8 @@ class Layout:
     """None where there is none, or where it is the assistant's last turn in ``prompt``."""
     task: str | None = None
     """Column that names the task; None where the source has one name for all."""
+    solution: str | None = None
+    """Column of worked solutions; None where there is none."""
 
 
 def filled(first: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -80,7 +82,7 @@ def detect_layout(columns: Mapping[str, Any]) -> Layout | None:
 
     Example:
         >>> detect_layout({"question": "1 + 1 =", "answer": "2"})
-        Layout(name='question and answer', prompt='question', answer='answer', task=None)
+        Layout(name='question and answer', prompt='question', answer='answer', task=None, solution=None)
     """
     answer = detect_answer(columns)
     if "prompt" in columns and has_column(columns, _VERL_ANSWER):
@@ -95,6 +97,25 @@ def detect_layout(columns: Mapping[str, Any]) -> Layout | None:
     if "messages" in columns and isinstance(lookup(columns, "messages"), (list, str)):
         return Layout("TRL (messages)", "messages", answer)
     return None
+
+
+def detect_solution(columns: Mapping[str, Any], answer: str | None, *, is_pattern: bool) -> str | None:
+    """Return the column of worked solutions; None where there is none.
+
+    MATH, NuminaMath and OpenR1-Math name it ``solution``. GSM8K's ends with the answer, in the column of the answer.
+
+    Args:
+        columns: of a row.
+        answer: column of the answer.
+        is_pattern: whether the answer is only a part of what stands in its column.
+
+    Example:
+        >>> detect_solution({"problem": "", "solution": "", "answer": ""}, "answer", is_pattern=False)
+        'solution'
+        >>> detect_solution({"question": "", "answer": ""}, "answer", is_pattern=True)
+        'answer'
+    """
+    return "solution" if "solution" in columns else answer if is_pattern else None
 
 
 def detect_answer(columns: Mapping[str, Any]) -> str | None:

@@ -95,6 +95,8 @@ ID_TAG = "jsonl"
 """First part of every hash: histories of runs on JSON lines are keyed by it, whatever file the prompts move to."""
 
 
+_CALCULATOR = re.compile(r"<<[^<>\n]*=[^<>\n]*>>")
+"""What GSM8K has next to each sum."""
 _NO_ARGUMENTS: Mapping[str, Any] = {}
 """One for all prompts without: garbage collection looks at each object of a long list."""
 
@@ -119,12 +121,12 @@ _MARKUP = re.compile(
 class PromptBuilder:
     """Puts the parts of a row into a :class:`~ada_lightning.core.records.Prompt`.
 
-    ``reference`` is ``{"answer": ..., "columns": {...}}``: the answer, absent if there is none, and all columns except
-    the prompt, for rewards that want more. The id is a hash of the prompt's text and the answer, not of template or
-    system prompt. If the prompt is a list of messages, pattern and template are for its last user turn and
-    ``system_prompt`` replaces its system turn. An assistant's turn at its end is the answer if no column has one. If a
-    column has one, it is the beginning of the response, as in TRL. The last turn of a column ``messages`` is always a
-    whole answer, and is taken off.
+    ``reference`` is ``{"answer": ..., "solution": ..., "columns": {...}}``: answer and worked solution, absent if there
+    is none, and all columns except the prompt, for rewards that want more. The id is a hash of the prompt's text and
+    the answer, not of solution, template or system prompt. If the prompt is a list of messages, pattern and template
+    are for its last user turn and ``system_prompt`` replaces its system turn. An assistant's turn at its end is the
+    answer if no column has one. If a column has one, it is the beginning of the response, as in TRL. The last turn of a
+    column ``messages`` is always a whole answer, and is taken off.
     """
 
     layout: Layout
@@ -180,6 +182,8 @@ class PromptBuilder:
             self.changes.add("a system turn is replaced by data.source.system_prompt")
         first = [] if system is None else [{"role": "system", "content": system}]
         reference = {} if answer is None else {"answer": answer}
+        if solution := self._solution(columns):
+            reference["solution"] = solution
         try:
             prompt_id = stable_hash(ID_TAG, asked, identity(answer), *([arguments] if arguments else []))
         except UnicodeEncodeError as error:
@@ -230,6 +234,18 @@ class PromptBuilder:
             except UnusableAnswerError as error:
                 raise UnusableRowError(reason, f"column {name!r} {error}") from error
         return _matched(self.answer_pattern, value, "answer_pattern", reason) if isinstance(value, str) else value
+
+    def _solution(self, columns: Mapping[str, Any]) -> str:
+        """Return the worked solution of a row; empty where it has none."""
+        name = self.layout.solution
+        value = lookup(columns, name) if name is not None and has_column(columns, name) else None
+        text = value.value() if isinstance(value, StoredJson) else value
+        if not isinstance(text, str):
+            return ""
+        plain = _CALCULATOR.sub("", text)
+        if plain != text:
+            self.changes.add("calculator annotations (<<2*3=6>>) are left out of worked solutions")
+        return plain.strip()
 
     def _with_choices(self, columns: Mapping[str, Any], text: str, answer: Any) -> tuple[str, Any]:
         name = str(self.choices_column)

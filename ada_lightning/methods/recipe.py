@@ -13,6 +13,7 @@ from ada_lightning.core.options import Use, option_of, plain
 from ada_lightning.core.protocols import (
     Advantage,
     Curriculum,
+    FollowUp,
     Objective,
     PassRateEstimator,
     Refill,
@@ -23,7 +24,7 @@ from ada_lightning.core.protocols import (
 T = TypeVar("T")
 Choice: TypeAlias = Union[T, type[T], str]  # noqa: UP007 - `T | str` is no alias at runtime
 """A class with settings, by :func:`~ada_lightning.core.options.use`; a class with its defaults; or an option's word."""
-PARTS = ("estimator", "curriculum", "sampler", "selection", "refill", "advantage", "objective")
+PARTS = ("estimator", "curriculum", "sampler", "selection", "refill", "hints", "advantage", "objective")
 """Groups of the parts that make a method, in the order in which one may refer to another."""
 
 
@@ -64,6 +65,7 @@ DEFAULTS = {
     "sampler": "balance",
     "selection": "balanced",
     "refill": "none",
+    "hints": "none",
     "advantage": "exact",
     "loss": "clipped",
 }
@@ -85,6 +87,7 @@ class Recipe:
     sampler: Choice[Sampler] | None = None
     selection: Choice[Selection] | None = None
     refill: Choice[Refill] | None = None
+    hints: Choice[FollowUp] | None = None
     advantage: Choice[Advantage] | None = None
     objective: Choice[Objective] | None = None
     loss: str | None = None

@@ -35,6 +35,7 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^{}$]*))?\}|(\w+))")
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:, ?([\w.-]*))?\}")
 _ARITHMETIC = re.compile(r"\$\(\(([^()\n]{1,200})\)\)")
 _SEPARATORS = frozenset(";&|\n")
+_LAUNCHED = re.compile(r"(^|/)python[\d.]*$|\.py$")
 _LAUNCHERS = {"accelerate", "deepspeed", "ray", "srun", "torchrun", "uv"}
 """Programs that start another one; their own options are no settings of it."""
 
@@ -224,6 +225,11 @@ class _Words:
     program: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 
+    def put(self, key: str, values: Sequence[Any]) -> None:
+        """Set a key to what stood behind it; a key of no name has nothing behind it."""
+        if key:
+            self.settings[key] = True if not values else values[0] if len(values) == 1 else list(values)
+
 
 @dataclass
 class _Variables:
@@ -374,24 +380,20 @@ def _of_words(words: Sequence[str], where: str) -> _Words:
     key = ""
     values: list[Any] = []
 
-    def finish() -> None:
-        if key:
-            found.settings[key] = True if not values else values[0] if len(values) == 1 else list(values)
-
     is_launcher = False
     for word in words:
-        if word in ("--", "-m") or (is_launcher and re.search(r"(^|/)python[\d.]*$|\.py$", word)):
+        if word in ("--", "-m") or (is_launcher and _LAUNCHED.search(word)):
             # the options before were those of a launcher
             found, key, values = _Words([*found.program, *([] if word == "--" else [word])]), "", []
             is_launcher = is_launcher and word == "--"
-        elif not found.program and not key and _ASSIGNMENT.fullmatch(word):
+        elif _ASSIGNMENT.fullmatch(word) and not (found.program or key):
             continue  # a variable of the environment, for this command alone
         elif word.startswith("--") and len(word) > 2:
-            finish()
+            found.put(key, values)
             name, is_given, value = word[2:].partition("=")
             key, values = name, [parse_value(value, where)] if is_given else []
         elif override := _OVERRIDE.fullmatch(word):
-            finish()
+            found.put(key, values)
             key, values = "", []
             found.settings[override[1]] = parse_value(override[2], where)
         elif _ELEMENTS.fullmatch(word):  # an array that this script does not set
@@ -399,7 +401,7 @@ def _of_words(words: Sequence[str], where: str) -> _Words:
         elif key:
             values.append(parse_value(word, where))
         elif not found.settings:
-            is_launcher = is_launcher or (not found.program and Path(word).name in _LAUNCHERS)
             found.program.append(word)
-    finish()
+            is_launcher = Path(found.program[0]).name in _LAUNCHERS
+    found.put(key, values)
     return found

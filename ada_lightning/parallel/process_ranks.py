@@ -66,7 +66,8 @@ class ProcessRanks(Ranks):
         """End this process when nothing is heard of another one for so many seconds. Collective."""
         hosts = self._gather(socket.gethostname())
         if len(set(hosts)) > 1:  # on one host a process that is gone has closed its connections
-            store = dist.PrefixStore("ada_lightning", dist.distributed_c10d._get_default_store().clone())
+            own: dist.Store = dist.distributed_c10d._get_default_store().clone()  # type: ignore[attr-defined]
+            store = dist.PrefixStore("ada_lightning", own)
             self._watch = HostWatch(store, rank=dist.get_rank(), hosts=hosts, limit_s=limit_s)
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from lightning.pytorch import Trainer, seed_everything
 from lightning.pytorch.callbacks import LambdaCallback
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.callbacks.adaptive_sampling import cut_solutions
 from ada_lightning.callbacks.checkpoint import InterruptGuard
 from ada_lightning.callbacks.cost_preview import PreviewDone
 from ada_lightning.callbacks.environment import check_same_environment
@@ -155,10 +156,11 @@ class Run:
         return instantiate(self.cfg.data, _partial_=True)(curriculum=curriculum)
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
-        given = {name: instantiate(self.cfg[name]) for name in ("sampler", "selection", "refill")}
+        given = {name: instantiate(self.cfg[name]) for name in ("sampler", "selection", "refill", "hints")}
         given["method"] = Method(estimator=self.estimator, **given)
         if is_first_process():
             data = self.datamodule
+            cut_solutions(given["method"], data, tokenizer, self.grader, self.service)
             given["method"].check_prompts(data.train_prompts)
             data.curriculum.check_prompts(data.train_prompts, data.prompts_per_step)
         given |= {"service": self.service, "grader": self.grader}

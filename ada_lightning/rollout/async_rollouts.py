@@ -117,6 +117,7 @@ class AsyncRollouts:
             self._method.begin,
             prepared.prompts,
             sampler=prepared.sampler,
+            hints=prepared.hints,
             beliefs=prepared.beliefs,
             step=prepared.step,
         )
@@ -181,7 +182,9 @@ class AsyncRollouts:
         """Find the prompts of restored steps."""
         restored, self._restored = self._restored, []
         for plain in restored:
-            prepared = PreparedStep.from_plain(plain, prompts=self._data.train_prompts, sampler=self._method.sampler)
+            prepared = PreparedStep.from_plain(
+                plain, prompts=self._data.train_prompts, sampler=self._method.sampler, hints=self._method.hints
+            )
             self._steps[prepared.step] = prepared
 
     def _prepared(self, step: int) -> PreparedStep:
@@ -197,6 +200,7 @@ class AsyncRollouts:
             prompts=tuple(prompts),
             beliefs=tuple(beliefs),
             sampler=self._method.sampler.frozen(),
+            hints=self._method.hints.frozen() if self._method.hints.is_on else None,
             figures={} if recalled is None else self._data.curriculum.step_figures(recalled),
             representations=seen.of(prompts),
         )

@@ -230,7 +230,7 @@ class Driver:
         elif is_graded:
             self._grade(place, outcome.grade)
         else:
-            self._grader.submit(place, request.prompt, outcome.completion)
+            self._grader.submit(place, request.prompt, outcome.completion_of(request.prompt))
 
     def _verdicts(self) -> list[tuple[Any, Verdict]]:
         """Take what the graders have; wait for them only when the engine has nothing left to do."""

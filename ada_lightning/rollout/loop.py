@@ -147,6 +147,7 @@ class Loop:
         weighed = {id(group.pool): group for group in groups}
         result = replace(result, groups=tuple(weighed.get(id(group.pool), group) for group in result.groups))
         self._groups = result.groups
+        figures |= self.method.hints.figures(groups)
         self._report(result, groups, figures)
         return groups, result.policy_version
 

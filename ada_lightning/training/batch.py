@@ -86,7 +86,8 @@ class BatchCounts:
     """Denominators of the loss: of the whole rollout batch on all ranks, divided among its minibatches.
 
     Prompts without signal are counted although their responses are not computed, so the size of an update does not
-    depend on how many prompts happened to carry a signal.
+    depend on how many prompts happened to carry a signal. Groups with a hint add to the sum and not to the counts, so
+    that a step with hints does not shrink the others.
     """
 
     num_prompts: float

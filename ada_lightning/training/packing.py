@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ada_lightning.core.following import share_of_prompts
 from ada_lightning.core.records import KeptResponse, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.training.batch import BatchCounts, Microbatch, TrainingBatch
 from ada_lightning.training.seeded_tensors import response_identity
@@ -74,14 +75,15 @@ def pack_for_replicas(
 
     Returns:
         For every replica ``num_minibatches`` batches. One holds no microbatch where none of its groups has a signal, or
-        where there are fewer groups than minibatches. Counts are those of the whole rollout, divided among the
-        minibatches that have a group.
+        where there are fewer groups than minibatches. Counts are those of the whole rollout, times the share of its
+        groups without a hint, divided among the minibatches that have a group.
     """
     num_filled = max(min(num_minibatches, len(groups)), 1)
+    share = share_of_prompts(groups) / num_filled
     counts = BatchCounts(
-        num_prompts=len(groups) / num_filled,
-        num_responses=sum(len(group.kept) for group in groups) / num_filled,
-        num_response_tokens=sum(_num_trained_tokens(kept) for group in groups for kept in group.kept) / num_filled,
+        num_prompts=len(groups) * share,
+        num_responses=sum(len(group.kept) for group in groups) * share,
+        num_response_tokens=sum(_num_trained_tokens(kept) for group in groups for kept in group.kept) * share,
     )
     order = list(groups)
     random.Random(shuffle_seed).shuffle(order)

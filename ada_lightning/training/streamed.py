@@ -33,6 +33,7 @@ def check_streaming(method: Method, *, updates_per_rollout: int, num_processes: 
         updates_per_rollout > 1 and "rollout.stream_gradients needs one update per rollout",
         num_processes > 1 and "rollout.stream_gradients needs one training process",
         method.refill.is_on and "rollout.stream_gradients does not go with refill",
+        method.hints.is_on and "rollout.stream_gradients does not go with hints",
         sampler.connect is not Sampler.connect
         and f"rollout.stream_gradients does not work with {sampler.__name__}, which reads the policy meanwhile",
     )

@@ -59,6 +59,7 @@ START_ONLY = {
     "benchmarks.hostile_environments",
     "benchmarks.rollout",
     "benchmarks.soak",
+    "studies.hints.gate",
     "benchmarks.step_overlap",
     "benchmarks.step_vs_trl",
     "benchmarks.tables",

@@ -13,20 +13,23 @@ def figures_of(pools: Pools) -> dict[str, float]:
         pools: of all prompts of the step, over all processes.
 
     Returns:
-        ``ada/responses`` and ``ada/tokens`` drawn, ``ada/reward``: their mean reward, ``ada/signal``: share of prompts
-        of which something trains, and ``ada/rank_correlation``: Spearman's, of the pass rates that were expected before
-        the step with those of the first responses, in [-1, 1]. It is a run's ``estimator/rank_correlation``, and is
-        left out where either side does not vary.
+        ``ada/responses`` and ``ada/tokens`` drawn. ``ada/hinted``: responses with a hint among them, if any; they are
+        in none of the other figures. ``ada/reward``: mean reward. ``ada/signal``: share of prompts of which something
+        trains. ``ada/rank_correlation``: Spearman's, in [-1, 1], of the pass rates that were expected before the step
+        with those of the first responses. It is a run's ``estimator/rank_correlation``, and is left out where either
+        side does not vary.
     """
     drawn = pools.pools_drawn()
-    stats, responses = pools.step.stats, [response for pool in drawn for response in pool.responses]
+    bare = [pool for pool in drawn if not pool.hint]
+    stats, responses = pools.step.stats, [response for pool in bare for response in pool.responses]
     calibration = EstimatorCalibration(sync_on_compute=False)  # every process is told of all responses
-    calibration.update(drawn)
+    calibration.update(bare)
     correlation = calibration.compute().get("estimator/rank_correlation")
     return {
         "ada/responses": float(stats.num_drawn),
         "ada/tokens": float(stats.drawn_tokens),
         "ada/reward": sum(response.reward for response in responses) / max(len(responses), 1),
-        "ada/signal": sum(bool(pool.kept()) for pool in pools) / max(len(drawn), 1),
+        "ada/signal": sum(bool(pool.kept()) for pool in pools if not pool.hint) / max(len(bare), 1),
+        **({"ada/hinted": float(stats.num_hinted)} if stats.num_hinted else {}),
         **({} if correlation is None else {"ada/rank_correlation": float(correlation)}),
     }

@@ -20,6 +20,7 @@ from ada_lightning.adapters.trl.grading import Grading, RewardFunction
 from ada_lightning.adapters.trl.rows import Drawn, PromptRows, Rows
 from ada_lightning.adapters.trl.sampling import generate, tokenize
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.core.following import SLOTS
 from ada_lightning.core.records import Verdict
 
 Sample = Callable[[Sequence[list[int]], Sequence[int]], Sequence[tuple[Sequence[int], Sequence[float] | None]]]
@@ -45,6 +46,8 @@ class AdaRollouts:
         id_column: of the training set, with a name of each row that outlives changes of the data; by default a hash of
             all that stands in the row.
         sample: draws the responses, instead of the trainer's own generation.
+        solution_column: of the training set, with worked solutions for ``hints="prefix"``.
+        answer_column: with the answers that no part of a solution that is given may show.
         **overrides: as of :class:`~ada_lightning.adapters.core.Core`.
 
     Raises:
@@ -64,6 +67,8 @@ class AdaRollouts:
         eval_rows: Iterable[Mapping[str, Any]] = (),
         id_column: str | None = None,
         sample: Sample | None = None,
+        solution_column: str | None = None,
+        answer_column: str | None = None,
         **overrides: Any,
     ) -> None:
         self.rows = PromptRows(rows, id_column)
@@ -73,7 +78,9 @@ class AdaRollouts:
             self._grading.check_columns(next(iter(known.by_id.values())))
         self._sample = sample
         self.num_prompts = num_prompts
-        self.core = Core(method, prompts=self.rows.texts(), seed=seed, **overrides)
+        given = {"solutions": solution_column, "answers": answer_column if solution_column else None}
+        columns = {name: self.rows.column(column) for name, column in given.items() if column is not None}
+        self.core = Core(method, prompts=self.rows.texts(), seed=seed, **columns, **overrides)
         self._check_method()
         if num_prompts < 1:
             raise ValueError(f"num_prompts must be at least 1; got {num_prompts}")
@@ -192,8 +199,8 @@ class AdaRollouts:
                 raise RuntimeError(
                     "a step is not complete, but its sampler asks for no response and would wait for ever"
                 )
-            num_graded += self._round([each for each in launched if each[0].slot in mine], pools, trainer)
-        output = self._output([pools[slot] for slot in mine], trainer)
+            num_graded += self._round([each for each in launched if each[0].slot % SLOTS in mine], pools, trainer)
+        output = self._output([pools.at(slot) for slot in mine], pools, trainer)
         self.figures = figures_of(pools)
         if not num_graded and trainer.accelerator.is_main_process:
             text = f"no response of step {self.core.step} has a reward: every reward function returned None or NaN"
@@ -241,16 +248,16 @@ class AdaRollouts:
         self._pools = None
 
     def _check_method(self) -> None:
-        problems = self.core.unmet(metrics=False, refill=False, answers=False)
+        problems = self.core.unmet(metrics=False, refill=False, hints=True, answers=False)
         if problems:
             raise ConfigError([f"{problem}, which TRL's trainer does not give" for problem in problems])
 
     def _round(self, launched: Sequence[tuple[Pool, int]], pools: Pools, trainer: Any) -> int:
         """Draw and grade this process's part of a round, tell the core of all parts, and count who has a reward."""
         drawn = self._draw(launched, trainer)
-        rows = [self.rows.by_id[pool.prompt_id] for pool, _ in launched]
+        rows = [self.rows.by_id[pool.bare_id] for pool, _ in launched]
         told = []
-        graded = self._grade(rows, drawn, trainer)
+        graded = self._grade(rows, drawn, trainer, [pool.hint for pool, _ in launched])
         for (pool, index), response, (verdict, extra) in zip(launched, drawn, graded, strict=True):
             response.extra = extra
             outcome = {
@@ -265,11 +272,11 @@ class AdaRollouts:
         own = {(pool.slot, index): response for (pool, index), response in zip(launched, drawn, strict=True)}
         everybodys = gather_object(told)
         for slot, index, outcome in everybodys:
-            pools[slot].add(index, payload=own.get((slot, index)), **outcome)
+            pools.at(slot).add(index, payload=own.get((slot, index)), **outcome)
         return sum(outcome["reward"] is not None for _, _, outcome in everybodys)
 
     def _draw(self, launched: Sequence[tuple[Pool, int]], trainer: Any) -> list[Drawn]:
-        ids = self._tokenized([pool.prompt_id for pool, _ in launched], trainer)
+        ids = self._tokenized([pool for pool, _ in launched], trainer)
         if self._sample is None:
             return generate(trainer, ids, at_once=self._rows_of_process(trainer))
         seeds = [pool.seed(index) for pool, index in launched]
@@ -278,27 +285,36 @@ class AdaRollouts:
     def _rows_of_process(self, trainer: Any) -> int:
         return int(trainer.args.generation_batch_size) // int(trainer.accelerator.num_processes)
 
-    def _tokenized(self, prompt_ids: Sequence[str], trainer: Any) -> list[list[int]]:
-        new = [prompt_id for prompt_id in dict.fromkeys(prompt_ids) if prompt_id not in self._prompt_ids]
+    def _tokenized(self, pools: Sequence[Pool], trainer: Any) -> list[list[int]]:
+        """Tokens of each pool's prompt, and behind them of its hint."""
+        new = [prompt_id for prompt_id in dict.fromkeys(p.bare_id for p in pools) if prompt_id not in self._prompt_ids]
         if new:
             ids = tokenize(trainer, [self.rows.by_id[prompt_id]["prompt"] for prompt_id in new])
             self._prompt_ids |= dict(zip(new, ids, strict=True))
-        return [self._prompt_ids[prompt_id] for prompt_id in prompt_ids]
+        encode = trainer.processing_class
+        return [
+            [*self._prompt_ids[p.bare_id], *(encode(p.hint, add_special_tokens=False)["input_ids"] if p.hint else ())]
+            for p in pools
+        ]
 
     def _grade(
-        self, rows: Sequence[dict[str, Any]], drawn: Sequence[Drawn], trainer: Any
+        self, rows: Sequence[dict[str, Any]], drawn: Sequence[Drawn], trainer: Any, hints: Sequence[str] = ()
     ) -> list[tuple[Verdict, dict[str, Any]]]:
         ids = [response.completion_ids for response in drawn]
         texts = trainer.processing_class.batch_decode(ids, skip_special_tokens=True) if ids else []
-        return self._grading(rows, texts, ids, trainer.state)
+        whole = [hint + text for hint, text in zip(hints, texts, strict=True)] if hints else texts
+        return self._grading(rows, whole, ids, trainer.state)
 
-    def _output(self, own: Sequence[Pool], trainer: Any) -> dict[str, Any]:
+    def _output(self, own: Sequence[Pool], pools: Pools, trainer: Any) -> dict[str, Any]:
         # TRL divides by rows times the longest completion, over all processes; the core by its own rule.
         length, group_size = int(trainer.max_completion_length), int(trainer.num_generations)
         scale = self.num_prompts * group_size * length / self.core.denominator(max_tokens=length)
         rows, eos = Rows(), int(trainer.eos_token_ids[0])
-        for pool, ids in zip(own, self._tokenized([pool.prompt_id for pool in own], trainer), strict=True):
-            rows.add_group(ids, pool.kept(), scale=scale, group_size=group_size, eos_token_id=eos)
+        for pool in own:
+            # A hinted group stands in the rows of its prompt, behind what that keeps.
+            parts = [part for part in (pool, pools.hinted(pool.slot)) if part is not None]
+            found = [(ids, part.kept()) for ids, part in zip(self._tokenized(parts, trainer), parts, strict=True)]
+            rows.add_group(found, scale=scale, group_size=group_size, eos_token_id=eos)
         return rows.output(with_logprobs=bool(trainer.use_vllm))
 
     def _evaluate(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:

@@ -40,13 +40,13 @@ class Rows:
     ada_extra: list[dict[str, Any]] = field(default_factory=list)
 
     def add_group(
-        self, prompt_ids: list[int], kept: Sequence[Row], *, scale: float, group_size: int, eos_token_id: int
+        self, parts: Sequence[tuple[list[int], Sequence[Row]]], *, scale: float, group_size: int, eos_token_id: int
     ) -> None:
         """Append a prompt's kept rows, then fillers.
 
         Args:
-            prompt_ids: of the prompt.
-            kept: with :class:`Drawn` payloads; one without a token has nothing to train.
+            parts: tokens of the prompt, and kept rows with :class:`Drawn` payloads, of which one without a token has
+                nothing to train; the same of the prompt with its hint, where it was drawn again.
             scale: from an advantage over the core's denominator to one over TRL's.
             group_size: rows of every group.
             eos_token_id: of fillers.
@@ -54,19 +54,19 @@ class Rows:
         Raises:
             ValueError: more rows than the group holds together with an absorber.
         """
-        rows = [row for row in kept if row.payload.completion_ids]
+        rows = [(ids, row) for ids, kept in parts for row in kept if row.payload.completion_ids]
         num_fillers = group_size - len(rows)
         if num_fillers < 1:
             raise ValueError(
                 f"a prompt keeps {len(rows)} rows, and groups have {group_size} with one that balances them; raise "
                 "num_generations, or keep fewer"
             )
-        advantages = [row.advantage * scale for row in rows]
-        for row, advantage in zip(rows, advantages, strict=True):
+        advantages = [row.advantage * scale for _, row in rows]
+        for (ids, row), advantage in zip(rows, advantages, strict=True):
             drawn: Drawn = row.payload
-            self._add(prompt_ids, drawn.completion_ids, drawn.logprobs, 1, advantage, drawn.extra)
+            self._add(ids, drawn.completion_ids, drawn.logprobs, 1, advantage, drawn.extra)
         for _ in range(num_fillers):
-            self._add(prompt_ids, [eos_token_id], [0.0], 0, -sum(advantages) / num_fillers)
+            self._add(parts[0][0], [eos_token_id], [0.0], 0, -sum(advantages) / num_fillers)
 
     def add_response(self, prompt_ids: list[int], drawn: Drawn, reward: float, eos_token_id: int) -> None:
         """Append a response of an evaluation, with its reward."""
@@ -147,6 +147,18 @@ class PromptRows:
     def id_of(self, prompt: Any) -> str | None:
         """Return the id of the row with this prompt; None where there is none."""
         return self._ids.get(_key(prompt))
+
+    def column(self, name: str) -> dict[str, Any]:
+        """What rows have in a column, by id; without those that have nothing.
+
+        Raises:
+            ValueError: there is no such column.
+        """
+        if not any(name in row for row in self.by_id.values()):
+            raise ValueError(
+                f"the data set has no column {name!r}; it has {', '.join(next(iter(self.by_id.values())))}"
+            )
+        return {prompt_id: row[name] for prompt_id, row in self.by_id.items() if row.get(name) is not None}
 
     def texts(self) -> dict[str, str]:
         """What prompts say, by id."""

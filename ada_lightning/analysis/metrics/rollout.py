@@ -16,6 +16,7 @@ from torchmetrics import Metric
 from torchmetrics.functional import spearman_corrcoef
 from torchmetrics.utilities import dim_zero_cat
 
+from ada_lightning.core.following import without_hints
 from ada_lightning.core.records import Response, ResponseGroup, ResponsePool
 from ada_lightning.core.step_records import RolloutResult
 
@@ -87,7 +88,7 @@ def effective_weights(groups: Iterable[ResponseGroup]) -> dict[str, float]:
     pulls = defaultdict(list)
     for group in groups:
         pool = group.pool
-        if group.kept and pool.num_positive and pool.num_negative:
+        if group.kept and pool.num_positive and pool.num_negative and not pool.hint:
             rate = pool.num_positive / pool.num_sampled
             pulls[EDGES[bisect_right(EDGES, rate) - 1]].append(
                 sum(
@@ -122,6 +123,9 @@ class RolloutMetrics:
 
     Where responses are episodes, ``env/...`` says how they went (:mod:`ada_lightning.analysis.metrics.rollout`).
 
+    Groups with a hint are in none of the figures about prompts and rewards; the counts of responses and tokens, which
+    say what a step cost, have theirs: ``hints/...`` tells them apart.
+
     Called with a step's result it returns ratios in [0, 1], means and counts by name; a reason for which graders
     failed in an earlier step is there as 0.
     """
@@ -132,7 +136,7 @@ class RolloutMetrics:
     def __call__(self, result: RolloutResult) -> dict[str, float]:
         """Return the figures of one rollout step."""
         sums, components, num_with_component = (defaultdict[str, float](float) for _ in range(3))
-        for group in result.groups:
+        for group in without_hints(result.groups):
             for name, value in _sums_of(group).items():
                 sums[name] += value
             for response in group.pool.responses:

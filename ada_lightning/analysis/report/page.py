@@ -29,6 +29,7 @@ from ada_lightning.analysis.report.headline import (
     heldout_before,
     spent,
 )
+from ada_lightning.analysis.report.hints import draw_hints
 from ada_lightning.analysis.report.method import Method, Setting, differences, differing_keys
 from ada_lightning.analysis.report.prompts import draw_prompts
 from ada_lightning.analysis.report.run import Run
@@ -108,7 +109,7 @@ def make_report(
         training={axis: drawings for axis, drawings in training.items() if drawings},
         steps_per_point=max(points_per_mean(methods, quantity) for quantity in TRAINING),
         phases=draw_phases(methods),
-        prompts=draw_prompts(methods),
+        prompts=[*draw_prompts(methods), *draw_hints(methods)],
         samples=compare_samples(methods, num_prompts=num_samples) if num_samples else [],
         notes=[*notes(methods), *(Note("left out", remark) for remark in remarks)],
     )

@@ -23,7 +23,7 @@ MAX_STRETCHES = 10
 
 
 def read_visits(folder: Path) -> NDArray[np.float64]:
-    """Read ``prompts.csv`` without the visits whose pass rate nobody knows; nothing where there is no file.
+    """Read ``prompts.csv`` without hinted groups and visits whose pass rate nobody knows; nothing without a file.
 
     Returns:
         Step, index of the prompt's class in :data:`BINS` and responses drawn. Shape ``(visits, 3)``.
@@ -38,7 +38,7 @@ def read_visits(folder: Path) -> NDArray[np.float64]:
     try:
         for row in rows:
             rate = float(row["pass_rate"] or "nan")  # unbiased by stopping, in [0, 1] up to rounding
-            if math.isfinite(rate):
+            if math.isfinite(rate) and (row.get("hint") or "0") == "0":
                 visits.append((int(row["step"]), bisect_right(EDGES, rate), int(row["num_drawn"])))
     except KeyError as error:
         raise ValueError(f"{path} has no column {error}") from error

@@ -24,7 +24,7 @@ from ada_lightning.analysis.statement.followed import followed, no_longer_exact
 from ada_lightning.analysis.statement.inexact import has_fixed_numbers
 from ada_lightning.analysis.statement.rules import draws_anew, draws_at_once, draws_equal, of_whole_pools
 from ada_lightning.analysis.statement.staleness import staleness_lines
-from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Selection, Trait
+from ada_lightning.core.protocols import Advantage, Curriculum, FollowUp, Refill, Sampler, Selection, Trait
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
     PoolMeanAdvantage,
@@ -55,6 +55,7 @@ def describe_update(
     curriculum: Curriculum | None = None,
     token_masks: Sequence[TokenMask] = (),
     refill: Refill | None = None,
+    hints: FollowUp | None = None,
     epochs_per_rollout: int = 1,
     max_staleness: int = 0,
     corrects_engine: bool = True,
@@ -96,7 +97,7 @@ def describe_update(
         _replaced(refill, advantage),
     ]
     other = [
-        *_source_lines(sampler, curriculum, refill),
+        *_source_lines(sampler, curriculum, refill, hints),
         *(line for line in (sampler.caveat(), selection.caveat()) if line),
         of_engine if corrects_engine else "",
         "" if truncated_changes else of_truncated,
@@ -178,14 +179,18 @@ def _replaced(refill: Refill | None, advantage: Advantage) -> str:
     )
 
 
-def _source_lines(sampler: Sampler, curriculum: Curriculum | None, refill: Refill | None) -> Iterator[str]:
-    """Rewards that are not the graders', prompts that come more often than others, groups that are replaced."""
+def _source_lines(
+    sampler: Sampler, curriculum: Curriculum | None, refill: Refill | None, hints: FollowUp | None
+) -> Iterator[str]:
+    """Rewards that are not the graders', prompts that come more often than others, groups replaced or added."""
     if Trait.GIVES_REWARDS in sampler.traits:
         yield (f"{type(sampler).__name__} gives the rewards itself: p is the rate of its labels, which may be wrong")
     if curriculum is not None:
         yield curriculum.caveat()
     if refill is not None:
         yield refill.caveat()
+    if hints is not None:
+        yield hints.caveat()
 
 
 def _reuse(num_minibatches: int, epochs_per_rollout: int, loss: PolicyLoss) -> str:

@@ -46,15 +46,20 @@ def read(paths: Sequence[Path], options: Options) -> Log:
     rollout = settings.get("rollout")
     masks = isinstance(rollout, dict) and rollout.get("truncated") == "mask"
     rows: list[Row] = []
+    hinted: list[Row] = []
     for path in paths:
         columns, content = parquet_rows(path, options.limits)
         if missing := [name for name in NEEDED if name not in columns]:
             raise RefusedFileError(f"{shown(path)} lacks the columns {', '.join(missing)} of a response log")
-        rows += [_row(Fields(record, f"{shown(path)}, row {index}"), masks) for index, record in enumerate(content)]
-        if len(rows) > options.limits.max_rows:
+        read = [Fields(record, f"{shown(path)}, row {index}") for index, record in enumerate(content)]
+        hinted += [_row(fields, masks) for fields in read if fields.whole("hint")]
+        rows += [_row(fields, masks) for fields in read if not fields.whole("hint")]
+        if len(rows) + len(hinted) > options.limits.max_rows:
             raise RefusedFileError(f"more than {options.limits.max_rows} responses; give fewer steps")
     sampling, cuts = _sampling(settings)
     holes = [EXCLUDED, *[CUT] * cuts]
+    if hinted:
+        holes.append(_of_hints(hinted))
     groups = {(row.step, row.group_key) for row in rows}
     num_logged = _num_groups(folder / "prompts.csv", options)
     if num_logged is not None and num_logged > len(groups):
@@ -92,6 +97,20 @@ def _row(fields: Fields, masks: bool) -> Row:
     )
 
 
+def _of_hints(rows: Sequence[Row]) -> Hole:
+    """What hinted groups are: a rule of their own, and no visits of their prompts."""
+    rewards: dict[tuple[int, str], set[float | None]] = {}
+    for row in rows:
+        rewards.setdefault((row.step, row.group_key), set()).add(row.reward)
+    num_signal = sum(len(each) > 1 for each in rewards.values())
+    return Hole(
+        f"groups under a hint: {len(rewards)}",
+        f"a rule of their own: {len(rows)} responses, {sum(row.num_tokens or 0 for row in rows)} tokens, {num_signal} "
+        "groups with a signal. They are no visits of their prompts and in no figure here",
+        "hints=none; the metrics hints/... have more",
+    )
+
+
 def _components(text: Any, fields: Fields) -> dict[str, float]:
     if not isinstance(text, str):
         return {}
@@ -111,7 +130,11 @@ def _num_groups(path: Path, options: Options) -> int | None:
         return None
     with checked(path, options.limits).open(encoding="utf-8", errors="replace", newline="") as file:
         try:
-            return sum(1 for row in csv.DictReader(file) if (row.get("num_sampled") or "0") != "0")
+            return sum(
+                1
+                for row in csv.DictReader(file)
+                if (row.get("num_sampled") or "0") != "0" and (row.get("hint") or "0") == "0"
+            )
         except csv.Error:
             raise RefusedFileError(f"{shown(path)} is no prompt log") from None
 

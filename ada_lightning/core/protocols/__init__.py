@@ -5,6 +5,7 @@ from ada_lightning.core.protocols.part import GradientNorm, Part, PolicyView, Tr
 from ada_lightning.core.protocols.sampling import (
     Curriculum,
     Cut,
+    FollowUp,
     PassRateEstimator,
     PoolEnd,
     PromptEmbedding,
@@ -23,6 +24,7 @@ __all__ = [
     "Advantage",
     "Curriculum",
     "Cut",
+    "FollowUp",
     "GradientNorm",
     "LogRatios",
     "Objective",

@@ -349,3 +349,43 @@ class Refill(Part):
     def is_correct(self, pool: ResponsePool) -> bool:
         """Whether a complete pool without a signal is all right, instead of all wrong."""
         return pool.num_sampled > 0 and pool.num_negative == 0
+
+
+class FollowUp(Part):
+    """Whether a prompt is drawn again within its step, with a hint, once its own responses are there."""
+
+    is_on: bool = False
+    """False: nothing is drawn again, and nothing below is asked."""
+    num_levels: int = 0
+    """Most levels of a solution."""
+    max_share: float = 0.0
+    """Most responses under a hint, as a share of all responses of a step."""
+
+    def frozen(self) -> Self:
+        """Return a copy for one step, which what is learned meanwhile does not change."""
+        return copy(self)
+
+    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """Look at the training prompts; called once, before a model loads.
+
+        Raises:
+            ValueError: they lack what it needs.
+        """
+
+    def follow(self, pool: ResponsePool, room: int | None = None) -> Prompt | None:
+        """Return a complete pool's prompt with its hint (:func:`~ada_lightning.core.following.hinted`), or None.
+
+        Must be a function of the pool, of its belief, and of what was learned before the step.
+
+        Args:
+            pool: of responses without a hint.
+            room: longest prompt that the engine takes, the hint included, in tokens; None: any.
+        """
+        return None
+
+    def learn(self, pools: Sequence[ResponsePool]) -> None:
+        """Learn from the pools of a finished rollout step, those under a hint and those without, in their order."""
+
+    def figures(self, groups: Sequence[ResponseGroup]) -> Mapping[str, float]:
+        """What to log of a finished rollout step that has not been learned from, keyed ``hints/name``."""
+        return {}

@@ -51,6 +51,7 @@ def take(folder: Path) -> None:
         rows = [
             (int(row["step"]), row["prompt_id"], row["num_positive"], row["num_sampled"])
             for row in csv.DictReader(file)
+            if (row.get("hint") or "0") == "0"
         ]
     steps = [
         [[prompt_id, int(positives), int(responses)] for _, prompt_id, positives, responses in of_step]

@@ -46,19 +46,19 @@ def examples(seed: int) -> Iterator[tuple[str, str]]:
         yield entry["question"], worked(task, entry)
 
 
-def warm_up(folder: Path) -> None:
+def warm_up(folder: Path, *, num_steps: int = NUM_STEPS, batch_size: int = BATCH_SIZE, lr: float = LR) -> None:
     """Train the default model on worked answers and save it in float32."""
     start = SmolLM2Wheel().prepare()
     tokenizer = AutoTokenizer.from_pretrained(start, trust_remote_code=False)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model: Any = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32, trust_remote_code=False)
     model.to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.0, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LR, NUM_STEPS, pct_start=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0, fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, num_steps, pct_start=0.1)
     stream = examples(SEED_OF_QUESTIONS)
     model.train()
-    for step in range(NUM_STEPS):
-        token_ids_BT, labels_BT = (each.to(device) for each in labelled(tokenizer, list(islice(stream, BATCH_SIZE))))
+    for step in range(num_steps):
+        token_ids_BT, labels_BT = (each.to(device) for each in labelled(tokenizer, list(islice(stream, batch_size))))
         with torch.autocast(device, torch.bfloat16, enabled=has_fast_bfloat16(on_gpu=device == "cuda")):
             logits_BTV = model(input_ids=token_ids_BT).logits
         loss = functional.cross_entropy(logits_BTV[:, :-1].float().flatten(0, 1), labels_BT[:, 1:].flatten())
@@ -67,7 +67,7 @@ def warm_up(folder: Path) -> None:
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
-        print(f"step {step + 1}/{NUM_STEPS}  loss {loss.item():.3f}", flush=True)
+        print(f"step {step + 1}/{num_steps}  loss {loss.item():.3f}", flush=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import tracemalloc
 
 import pytest
@@ -13,6 +14,7 @@ from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.options import use
 from ada_lightning.methods.estimators import BetaHistory, EmaEstimator
 from ada_lightning.methods.find import find_recipe, recipe_names
+from ada_lightning.methods.hints import PrefixHints
 from ada_lightning.methods.recipes import GRPO
 from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior, UniformSampler
 from tests.unit.adapters.conformance import PROMPTS, drive, play_core
@@ -289,3 +291,66 @@ def test_the_longest_response_is_a_number_of_tokens():
     core.tell(pools)
     with pytest.raises(RuntimeError, match="no step was begun"):
         core.denominator(max_tokens=8)
+
+
+SOLUTIONS = dict.fromkeys("abcdefgh", "2 * 3 = 6\n6 + 1 = 7\n#### 7")
+
+
+def played_with_hints(order, core, num_steps=3):
+    """Nobody solves a prompt without a hint; with one, every second response is right. What trains, by pool."""
+    told = []
+    for _ in range(num_steps):
+        pools = core.choose(num_prompts=4)
+        waiting = []
+        while not pools.is_complete:
+            waiting += [(pool, index) for pool in pools for index in pool.launch(pool.want())]
+            pool, index = waiting.pop(order.randrange(len(waiting)))
+            is_right = bool(pool.hint) and pool.seed(index) % 2 == 0
+            pool.add(index, float(is_right), num_tokens=2, payload=(pool.prompt_id, index))
+        told.append(
+            (
+                sorted((pool.prompt_id, pool.bare_id, pool.hint, pool.num_drawn) for pool in pools),
+                sorted((row.payload, row.advantage) for pool in pools for row in pool.kept()),
+                pools.denominator(max_tokens=8),
+            )
+        )
+        core.tell(pools)
+    return told
+
+
+def hinting(**options):
+    given = {"hints": use(PrefixHints, p_min=0.5, doubt=0.99), "solutions": SOLUTIONS, "group_size": 4}
+    return Core("grpo", list("abcdefgh"), seed=0, **(given | options))
+
+
+def test_a_hinted_group_is_one_more_pool_of_the_step_whatever_order_things_come_in():
+    first = played_with_hints(random.Random(1), hinting())
+    assert first == played_with_hints(random.Random(2), hinting())
+    for pools, rows, denominator in first:
+        given = [pool for pool in pools if pool[2]]
+        assert len(given) == 1  # four of twenty responses; two would be a third of 24
+        assert {(pool[0], pool[2]) for pool in given} == {(f"{pool[1]}#1", "2 * 3 = 6\n") for pool in given}
+        assert {payload[0] for payload, _ in rows} <= {pool[0] for pool in given}
+        assert denominator == 4 * 8.0  # the hinted group comes on top
+    assert any(rows for _, rows, _ in first)
+
+
+def test_a_core_that_hints_goes_on_from_its_state():
+    whole = hinting()
+    told = played_with_hints(random.Random(1), whole, num_steps=4)
+    before, after = hinting(), hinting()
+    begun = played_with_hints(random.Random(1), before, num_steps=2)
+    after.load_state_dict(json.loads(json.dumps(before.state_dict())))
+    assert begun + played_with_hints(random.Random(5), after, num_steps=2) == told
+    assert after.state_dict() == whole.state_dict()
+
+
+def test_solutions_and_hints_come_together():
+    with pytest.raises(ValueError, match="nothing here reads solutions"):
+        Core("grpo", ["a"], solutions={"a": "1\n2"})
+    with pytest.raises(ValueError, match="none of the 1 training prompts has one"):
+        Core("grpo", ["a"], hints="prefix")
+    with pytest.raises(ValueError, match="there is a solution of 'b', which is not among the prompts"):
+        Core("grpo", ["a"], hints="prefix", solutions={"b": "1\n2"})
+    with pytest.raises(ValueError, match="no level of the 1 solutions"):
+        Core("grpo", ["a"], hints="prefix", solutions={"a": "7\n#### 7"}, answers={"a": 7})

@@ -33,7 +33,9 @@ from ada_lightning.adapters.trl import AdaRollouts, arguments, check_installed, 
 from ada_lightning.adapters.trl.grading import Grading
 from ada_lightning.adapters.trl.rows import Drawn, Rows
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.core.options import use
 from ada_lightning.methods.curriculum.trial import Mode
+from ada_lightning.methods.hints import PrefixHints
 from tests.tapes import world
 from tests.unit.adapters import trl_world
 from tests.unit.adapters.conformance import COMBINATIONS, WITH_OBJECTIVE, Played, assert_same, outcome, truth
@@ -672,16 +674,64 @@ def test_an_engine_in_its_own_process_draws_what_is_wanted_and_no_more():
 def test_engine_logprobs_reach_trl_and_fillers_have_one():
     rows = Rows()
     kept = [Row(0, Drawn([4, 0], [-0.1, -0.2]), 1.0, 0.5)]
-    rows.add_group([1], kept, scale=2.0, group_size=3, eos_token_id=0)
+    rows.add_group([([1], kept)], scale=2.0, group_size=3, eos_token_id=0)
     output = rows.output(with_logprobs=True)
     assert output["logprobs"] == [[-0.1, -0.2], [0.0], [0.0]]
     assert output["ada"] == [1.0, -0.5, -0.5]
     assert output["env_mask"] == [[1, 1], [0], [0]]
-    rows.add_group([1], [Row(0, Drawn([4], None), 1.0, 0.5)], scale=1.0, group_size=2, eos_token_id=0)
+    rows.add_group([([1], [Row(0, Drawn([4], None), 1.0, 0.5)])], scale=1.0, group_size=2, eos_token_id=0)
     with pytest.raises(ValueError, match="a response has none"):
         rows.output(with_logprobs=True)
     with pytest.raises(ValueError, match="raise num_generations"):
-        rows.add_group([1], kept * 2, scale=1.0, group_size=2, eos_token_id=0)
+        rows.add_group([([1], kept * 2)], scale=1.0, group_size=2, eos_token_id=0)
+
+
+def test_a_hinted_group_stands_in_the_rows_of_its_prompt(tmp_path):
+    rows = [{"prompt": f"question {n}", "answer": "7", "how": "2 * 3 = 6\n6 + 1 = 7\n#### 7"} for n in range(4)]
+    seen = []
+
+    def grade(completions, answer, **columns):
+        seen.extend(completions)
+        return [float(text.startswith("2 * 3 = 6\n") and text.endswith("1")) for text in completions]
+
+    def draw(prompt_ids, seeds):
+        return [([seed % 2 if len(ids) > 1 else 1, 0], None) for ids, seed in zip(prompt_ids, seeds, strict=True)]
+
+    class Processing:
+        def __call__(self, text, add_special_tokens):
+            return {"input_ids": [100 + len(text)]}
+
+        def batch_decode(self, ids, **options):
+            return [str(row[0]) for row in ids]
+
+    ada = AdaRollouts(
+        "grpo", rows, reward=grade, num_prompts=4, sample=draw, solution_column="how", answer_column="answer",
+        hints=use(PrefixHints, p_min=0.5, doubt=0.99), group_size=4, **{"loss/reduction": "constant"},
+    )  # fmt: skip
+    trainer = Trainer(ada, tmp_path)
+    trainer.processing_class = Processing()
+    trainer._tokenize_prompts = lambda prompts: ([[int(prompt[-1])] for prompt in prompts], None, {})
+    assert trainer.num_generations == 9  # four, four with a hint, and one that balances them
+    for _ in range(6):
+        prompts = [row["prompt"] for row in (ada.rows.by_id[i] for i in ada.core.picked(ada.core.step, 4))]
+        output = ada.rollout([prompt for prompt in prompts for _ in range(9)], trainer)
+        hinted = [at for at, ids in enumerate(output["prompt_ids"]) if len(ids) > 1]
+        trained = [at for at, mask in enumerate(output["env_mask"]) if mask[0]]
+        assert [ids[0] for ids in output["prompt_ids"]] == [int(p[-1]) for p in prompts for _ in range(9)]
+        assert trained == hinted  # nobody is right without
+        assert all(output["prompt_ids"][at][1:] == [100 + len("2 * 3 = 6\n")] for at in hinted)
+        if hinted:
+            assert sum(output["ada"]) == pytest.approx(0.0)
+            # TRL divides by rows times tokens: of 4 prompts and not of 5
+            assert max(output["ada"]) == pytest.approx(9 * max(row.advantage for p in ada._pools for row in p.kept()))
+            assert ada.figures["ada/hinted"] == 4
+            assert ada.figures["ada/reward"] == 0.0
+        ada.learn()
+        if hinted and len(seen) > 60:
+            break
+    assert hinted
+    assert any(text.startswith("2 * 3 = 6\n") for text in seen)
+    assert set(ada.core.state_dict()["parts"]["estimator"]["counts"]) <= set(ada.rows.by_id)
 
 
 # The installed version.

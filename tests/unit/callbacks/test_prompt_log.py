@@ -29,6 +29,7 @@ def test_row_says_what_a_prompt_cost_and_gave(tmp_path):
             "pass_rate": 0.5, "num_first_round": 2, "num_first_round_positive": 1, "num_drawn": 6, "num_sampled": 3,
             "num_positive": 1, "num_truncated": 3, "num_failed": 1, "num_rounds": 2, "num_kept": 2, "has_signal": 1,
             "is_resolved": 1, "reward_mean": pytest.approx(1 / 3, abs=1e-6), "tokens": 6,
+            "hint": 0, "num_hints": 0,
         }
     ]  # fmt: skip
 
@@ -51,6 +52,22 @@ def test_resume_replaces_the_steps_of_the_lost_attempt_and_a_line_that_a_kill_cu
     assert read_prompts(tmp_path).step.tolist() == [0, 0, 1, 1, 2, 2, 3, 3][: -1 if cut else None]
     log_steps(PromptLog(run_dir=tmp_path), 2)
     assert read_prompts(tmp_path).step.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_hinted_group_says_which_level_it_had_and_files_of_before_go_on(tmp_path):
+    from ada_lightning.core.following import hinted
+    from ada_lightning.core.hint import Solution
+
+    log_steps(PromptLog(run_dir=tmp_path), 0)
+    file = tmp_path / "prompts.csv"
+    file.write_text("".join(line.rsplit(",", 2)[0] + "\n" for line in file.read_text().splitlines()))
+    assert read_prompts(tmp_path)[["hint", "num_hints"]].to_numpy().tolist() == [[0, 0], [0, 0]]
+    known = Prompt("p", ({"role": "user", "content": "?"},), solution=Solution("a\nb\nc", (), ((2, 0), (4, 0), (5, 0))))
+    group = ResponseGroup(ResponsePool(hinted(known, 2), slot=9), ())
+    PromptLog(run_dir=tmp_path).on_rollout_end(Leader(), Policy(), make_rollout(1, (group,)))
+    rows = read_prompts(tmp_path)
+    assert rows[["prompt_id", "hint", "num_hints"]].to_numpy().tolist()[2:] == [["p#2", 2, 3]]
+    assert rows.hint.tolist() == [0, 0, 2]
 
 
 def test_run_without_the_file_has_no_rows(tmp_path):

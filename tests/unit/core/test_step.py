@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ada_lightning.core.following import SLOTS
+from ada_lightning.core.hint import Solution
 from ada_lightning.core.records import Belief, Outcome, Prompt, Verdict
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.top_up import TopUp
 from ada_lightning.methods.gradient_norms import ConstantNorm
+from ada_lightning.methods.hints import PrefixHints
 from ada_lightning.methods.published.cgrpo import CGrpoSampler
 from ada_lightning.methods.published.coba import CobaSampler
 from ada_lightning.methods.published.dars import DarsSampler
@@ -42,6 +45,9 @@ from tests.builders import make_pool
 RATES = (0.0, 0.05, 0.3, 0.5, 0.7, 1.0)
 BALANCE = {"k_pos": 2, "k_neg": 2, "samples_per_round": 2, "n_max": 12, "group_size": 4}
 AHEAD = Continuous(fill_to=24, min_chance=0.01, max_waste_ratio=10.0)
+
+
+QUESTION = {"role": "user", "content": "?"}
 
 
 def gives_up():
@@ -97,19 +103,29 @@ CASES += [
     for schedule in SCHEDULES
     for refill in REFILLS
 ]
+CASES += [(sampler, schedule, "hints") for sampler in ("uniform", "positive", "balance") for schedule in SCHEDULES]
+SOLUTION = Solution("1\n2\n3\n4", (11, 12, 13, 14), ((2, 1), (4, 2), (6, 3)))
 
 
 def prompts(first, number):
     keys = [(first + place) % len(RATES) for place in range(number)]
-    return [(Prompt(f"p{key}", (), prompt_ids=(key,)), Belief(1.0 + key, 6.0 - key)) for key in keys]
+    return [
+        (Prompt(f"p{key}", (QUESTION,), prompt_ids=(key,), solution=SOLUTION), Belief(1.0 + key, 6.0 - key))
+        for key in keys
+    ]
+
+
+def hints():
+    """For every prompt whose responses are all wrong; two groups of ten at most have one."""
+    return PrefixHints(p_min=0.9, doubt=1.0, max_share=0.2)
 
 
 def begin(case, *, sampler=None, step=3, truncated="exclude"):
     name, schedule, refill = case
     sampler = sampler or SAMPLERS[name]()
     selection = BalancedSelection(group_size=4)
-    first, top_up = prompts(0, 8 if not refill else REFILLS[refill].first_wave(4)), None
-    if refill:
+    first, top_up = prompts(0, REFILLS[refill].first_wave(4) if refill in REFILLS else 8), None
+    if refill in REFILLS:
         top_up = TopUp(REFILLS[refill], 4, prompts, selection)
     return Step(
         [prompt for prompt, _ in first],
@@ -120,13 +136,15 @@ def begin(case, *, sampler=None, step=3, truncated="exclude"):
         policy_version=step,
         beliefs=[belief for _, belief in first],
         top_up=top_up,
+        follow_up=hints() if refill == "hints" else None,
     )
 
 
 def answer(request):
     """What an engine and a grader make of a request: a function of its seed and prompt."""
     coin = random.Random(request.seed)
-    is_right, fate = coin.random() < RATES[request.prompt.prompt_ids[0]], coin.random()
+    helped = 0.3 * len(request.prompt.prompt_ids[1:])
+    is_right, fate = coin.random() < RATES[request.prompt.prompt_ids[0]] + helped, coin.random()
     grade = Verdict(float(is_right), answer="right" if is_right else str(coin.randint(0, 2)))
     if fate < 0.1:
         grade = Verdict(None, failure="OSError") if fate < 0.05 else Verdict(0.0, failure="timeout")
@@ -167,6 +185,7 @@ def result_of(step):
     """The groups, and every count that latency must not change."""
     groups, stats = step.finish(), step.stats
     counts = (stats.num_prompts, stats.num_drawn, stats.num_failed, stats.num_failed_excluded, stats.num_truncated)
+    counts += (stats.num_hinted, stats.hinted_tokens)
     return groups, counts, stats.num_empty, stats.generated_tokens, stats.failures, step.division
 
 
@@ -243,6 +262,69 @@ def test_what_is_drawn_ahead_is_marked_and_dropped_once_where_the_first_block_su
 def test_a_budget_is_kept_and_spent():
     groups, *_ = in_order(("balance with a budget", "plain", ""))
     assert 31 - 2 < sum(group.pool.num_drawn for group in groups) <= 31
+
+
+@pytest.mark.parametrize("name", ["uniform", "positive", "balance"])
+def test_hinted_groups_stand_behind_the_others_and_keep_to_their_share(name):
+    groups, counts, *_ = in_order((name, "plain", "hints"))
+    bare = [group.pool for group in groups if not group.pool.hint]
+    given = [group.pool for group in groups if group.pool.hint]
+    assert [group.pool for group in groups] == [*bare, *given]
+    assert [pool.slot for pool in bare] == list(range(8))
+    assert given, "the case has none to look at"
+    num_hinted = sum(pool.num_drawn for pool in given)
+    assert num_hinted <= 0.2 * sum(group.pool.num_drawn for group in groups)
+    assert counts[5] == num_hinted
+    by_slot = {pool.slot: pool for pool in bare}
+    for pool in given:
+        parent = by_slot[pool.slot - SLOTS]
+        assert parent.num_positive == 0
+        assert pool.prompt.prompt_id == f"{parent.prompt.prompt_id}#{pool.hint}"
+        assert pool.prompt.prompt_ids == (*parent.prompt.prompt_ids, *SOLUTION.token_ids[: pool.hint])
+        assert pool.belief == Belief()  # what is believed of the bare prompt says nothing here
+
+
+def test_the_same_prompt_twice_in_a_step_has_two_hinted_groups_with_seeds_of_their_own():
+    prompt = prompts(0, 1)[0][0]
+    step = Step(
+        [prompt, prompt], sampler=UniformSampler(group_size=2), selection=BalancedSelection(group_size=2),
+        settings=StepSettings(seed=7), follow_up=PrefixHints(p_min=0.9, doubt=1.0, max_share=0.5),
+    )  # fmt: skip
+    seeds = []
+    while requests := step.ask():
+        for request in requests:
+            seeds.append(request.seed)
+            step.tell(request, Outcome("no", (1,), (0.0,), False, Verdict(0.0)))
+    assert [group.pool.slot for group in step.finish()] == [0, 1, SLOTS, SLOTS + 1]
+    assert len(set(seeds)) == 8
+
+
+@pytest.mark.parametrize(("room", "level"), [(9, 2), (3, 2), (2, 1), (1, None)])
+def test_a_hint_without_room_is_a_shorter_one_or_none(room, level):
+    step = Step(
+        [prompts(0, 1)[0][0]], sampler=UniformSampler(group_size=2), selection=BalancedSelection(group_size=2),
+        settings=StepSettings(seed=7), follow_up=PrefixHints(p_min=0.9, doubt=1.0, max_share=0.5),
+        max_prompt_tokens=room,
+    )  # fmt: skip
+    while requests := step.ask():
+        for request in requests:
+            step.tell(request, Outcome("no", (1,), (0.0,), False, Verdict(0.0)))
+    assert [group.pool.hint for group in step.finish()][1:] == ([] if level is None else [level])
+
+
+@pytest.mark.parametrize("sampler", ["balance with a budget", "estimated", "xrpo", "gvm"])
+def test_hints_are_refused_where_a_step_is_divided_among_its_prompts(sampler):
+    with pytest.raises(ValueError, match=r"divides a step among its prompts, but hints add groups to it"):
+        begin((sampler, "plain", "hints"))
+
+
+def test_hints_and_refill_are_refused_together():
+    top_up = TopUp(REFILLS["waves"], 4, prompts, BalancedSelection(group_size=4))
+    with pytest.raises(ValueError, match="refill and hints both add groups to a step; use refill=none or hints=none"):
+        Step(
+            [], sampler=UniformSampler(group_size=4), selection=BalancedSelection(group_size=4),
+            settings=StepSettings(seed=7), top_up=top_up, follow_up=hints(),
+        )  # fmt: skip
 
 
 def test_an_open_step_cannot_be_finished():

@@ -1,0 +1,190 @@
+"""Where worked solutions are found, where they are cut, and which beginnings are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from ada_lightning.core.following import hinted
+from ada_lightning.core.records import Prompt, Verdict
+from ada_lightning.data.dataset import DatasetSource
+from ada_lightning.data.encoder import PromptEncoder
+from ada_lightning.data.solutions import ends_of_parts, shows, thinned, with_levels
+from ada_lightning.training.models.tiny import byte_tokenizer
+from tests.unit.data.test_dataset_source import jsonl
+
+TOKENIZER = byte_tokenizer()
+LINES = "48 / 2 = 24\n48 + 24 = 72\nSo 72 clips.\n#### 72"
+
+
+class Grader:
+    """Takes for right what holds a text."""
+
+    def __init__(self, right="nothing is"):
+        self.right, self.seen, self._ready = right, [], []
+
+    def submit(self, ticket, prompt, completion):
+        self.seen.append((prompt.prompt_id, completion.text, completion.num_tokens))
+        self._ready.append((ticket, Verdict(float(self.right in completion.text))))
+
+    @property
+    def num_pending(self):
+        return len(self._ready)
+
+    def wait(self, timeout_s):
+        ready, self._ready = self._ready, []
+        return ready
+
+
+def prompt_with(solution, answer=None, key="a"):
+    reference = {"solution": solution} | ({} if answer is None else {"answer": answer})
+    prompt = Prompt(key, ({"role": "user", "content": "How many?"},), reference)
+    return PromptEncoder(TOKENIZER, max_prompt_tokens=200).encode([prompt])[0]
+
+
+def cut(*prompts, grader=None, num_levels=8, tokenizer=TOKENIZER):
+    options = {"num_levels": num_levels, "positive_threshold": 0.7}
+    return with_levels(prompts, tokenizer, grader or Grader(), **options)
+
+
+def begun(prompt):
+    return [prompt.solution.text[:place] for place, _ in prompt.solution.levels]
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "solution"),
+    [
+        # GSM8K: the answer stands at the end of the solution, and each sum is noted twice
+        (
+            {"question": "q", "answer": "48/2 = <<48/2=24>>24 clips.\nIn all <<48+24=72>>72.\n#### 72"},
+            {"answer_pattern": "#### (.*)"},
+            "48/2 = 24 clips.\nIn all 72.\n#### 72",
+        ),
+        ({"problem": "q", "solution": "Add.\nIt is $\\boxed{72}$."}, {}, "Add.\nIt is $\\boxed{72}$."),  # MATH
+        ({"problem": "q", "solution": "Add.\n72", "answer": "72"}, {}, "Add.\n72"),  # NuminaMath-1.5, OpenR1-Math
+        ({"prompt": "q", "answer": "72", "rationale": "Add."}, {"solution_column": "rationale"}, "Add."),
+        ({"prompt": "q", "answer": "72", "extra": {"steps": " a\nb "}}, {"solution_column": "extra.steps"}, "a\nb"),
+        ({"prompt": "q", "answer": "72"}, {}, None),
+        ({"prompt": "q", "answer": "72", "solution": None}, {}, None),
+    ],
+)
+def test_solutions_are_found_in_the_layouts_of_data_sets(tmp_path, row, options, solution):
+    made = DatasetSource(jsonl(tmp_path / "a.jsonl", [row]), num_heldout=0, seed=0, **options)
+    (prompt,) = made.train_prompts()
+    assert prompt.reference.get("solution") == solution
+    assert all("Add" not in turn["content"] for turn in prompt.messages)
+
+
+def test_the_id_of_a_prompt_does_not_depend_on_its_solution(tmp_path):
+    rows = [{"prompt": "q", "answer": "72", "how": how} for how in ("one", "another", None)]
+    ids = {
+        DatasetSource(jsonl(tmp_path / "a.jsonl", [row]), num_heldout=0, seed=0, solution_column=name)
+        .train_prompts()[0]
+        .prompt_id
+        for row, name in zip([*rows, rows[0]], ["how", "how", "how", None], strict=True)
+    }
+    assert len(ids) == 1
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path):
+    made = DatasetSource(
+        jsonl(tmp_path / "a.jsonl", [{"prompt": "q", "answer": "1"}]), num_heldout=0, seed=0, solution_column="steps"
+    )
+    with pytest.raises(ValueError, match=r"no column 'steps'; columns found: answer, prompt; set .*solution_column"):
+        made.train_prompts()
+
+
+def test_few_columns_are_read_with_the_solution(tmp_path):
+    rows = [{"prompt": "q", "answer": "1", "steps": "a\nb", "more": "x"}]
+    made = DatasetSource(
+        jsonl(tmp_path / "a.jsonl", rows), num_heldout=0, seed=0, solution_column="steps", keep_columns=[]
+    )
+    assert made.train_prompts()[0].reference == {"answer": "1", "solution": "a\nb", "columns": {}}
+
+
+def test_levels_end_behind_lines_that_do_not_show_the_answer():
+    (prompt,), line = cut(prompt_with(LINES, "72"))
+    assert begun(prompt) == ["48 / 2 = 24\n"]
+    assert line == (
+        "hints: 1 of 1 training prompts have a solution that may be given in part, in 1.0 levels; refused levels: 2, "
+        "2 show the answer"
+    )
+    (prompt,), _ = cut(prompt_with(LINES))  # nobody knows the answer
+    assert begun(prompt) == [
+        "48 / 2 = 24\n",
+        "48 / 2 = 24\n48 + 24 = 72\n",
+        "48 / 2 = 24\n48 + 24 = 72\nSo 72 clips.\n",
+    ]
+
+
+def test_the_tokens_of_a_hint_are_those_of_its_text_behind_the_prompt():
+    (prompt,), _ = cut(prompt_with(LINES, "72"))
+    given = hinted(prompt, 1)
+    assert TOKENIZER.decode(given.prompt_ids) == TOKENIZER.decode(prompt.prompt_ids) + "48 / 2 = 24\n"
+    assert given.hint.num_tokens == len(given.prompt_ids) - len(prompt.prompt_ids)
+
+
+def test_levels_that_are_graded_right_are_refused():
+    grader = Grader("= 24")
+    (prompt,), line = cut(prompt_with("2 * 12\n2 * 12 = 24\n24 + 1 = 25\n25"), grader=grader)
+    assert begun(prompt) == ["2 * 12\n"]
+    assert line.endswith("refused levels: 2, 2 are graded right by themselves")
+    assert grader.seen[0] == ("a", "2 * 12\n", 7)
+
+
+def test_a_grade_that_failed_is_not_a_right_one():
+    class Failing(Grader):
+        def submit(self, ticket, prompt, completion):
+            self._ready.append((ticket, Verdict(None, failure="OSError")))
+
+    (prompt,), _ = cut(prompt_with("a\nb\nc"), grader=Failing())
+    assert begun(prompt) == ["a\n", "a\nb\n"]
+
+
+def test_levels_whose_tokens_are_not_those_of_the_whole_or_end_a_turn_are_refused():
+    class Joining:
+        """Makes one token of "\\nb", as if the cut went through it."""
+
+        all_special_ids = (0,)
+
+        def __call__(self, texts, add_special_tokens):
+            return {
+                "input_ids": [[999 if c == "\n" and t[i:] == "\nb" else ord(c) for i, c in enumerate(t)] for t in texts]
+            }
+
+        def decode(self, ids):
+            return "".join("\n" if i == 999 else chr(i) for i in ids)
+
+    (prompt,), line = cut(prompt_with("a\nb"), tokenizer=Joining())
+    assert prompt.solution.levels == ()
+    assert line.endswith("refused levels: 1, 1 do not come back as text")
+    (prompt,), line = cut(prompt_with("a<|im_end|>\nb\nc"))
+    assert prompt.solution.levels == ()
+    assert line.endswith("refused levels: 2, 2 do not come back as text")
+
+
+def test_long_solutions_have_few_levels_and_single_sentences_eighths():
+    (prompt,), _ = cut(prompt_with("\n".join("abcdefghijklmnopqrst")), num_levels=4)
+    assert [len(text) // 2 for text in begun(prompt)] == [5, 10, 14, 19]
+    (prompt,), _ = cut(prompt_with("x" * 16))
+    assert [len(text) for text in begun(prompt)] == [2, 4, 6, 8, 10, 12, 14]
+    (prompt,), _ = cut(prompt_with("First add. Then halve. Done."))
+    assert begun(prompt) == ["First add.", "First add. Then halve."]
+
+
+def test_prompts_without_a_solution_stay_and_repeated_ones_are_cut_once():
+    grader, bare = Grader(), Prompt("bare", ({"role": "user", "content": "?"},))
+    known = prompt_with("a\nb")
+    found, line = cut(known, bare, known, grader=grader)
+    assert found[1] is bare
+    assert found[0] is found[2]
+    assert len(grader.seen) == 1
+    assert line.startswith("hints: 1 of 2 training prompts have a solution")
+
+
+def test_places_and_words():
+    assert ends_of_parts("a\n\n  b\n \nc") == [3, 9]
+    assert thinned([1, 2], 1) == [2]
+    assert shows("x = -4.", "-4")
+    assert not shows("1,072", "72")
+    assert not shows("anything", None)
+    assert not shows("True", True)
