@@ -79,7 +79,9 @@ class AdaRollouts:
         self._sample = sample
         self.num_prompts = num_prompts
         given = {"solutions": solution_column, "answers": answer_column if solution_column else None}
-        columns: dict[str, Any] = {name: self.rows.column(column) for name, column in given.items() if column is not None}
+        columns: dict[str, Any] = {
+            name: self.rows.column(column) for name, column in given.items() if column is not None
+        }
         self.core = Core(method, prompts=self.rows.texts(), seed=seed, **columns, **overrides)
         self._check_method()
         if num_prompts < 1:

@@ -44,7 +44,7 @@ HARD: Mapping[str, Mapping[str, Any]] = {
 NUM_PROMPTS, NUM_SAMPLES = 128, 8
 SEED = 700_000_000
 """Far from the seeds of the warm-up and of other studies."""
-QUICK = {"num_steps": 24, "batch_size": 4, "lr": 3e-4}
+QUICK: dict[str, Any] = {"num_steps": 24, "batch_size": 4, "lr": 3e-4}
 """A warm-up of a few minutes: the format is learned, and little else."""
 RESULTS = ROOT / "docs" / "studies" / "hints"
 LEFT = ("none given", "1/4", "2/4", "3/4", "4/4")
