@@ -21,15 +21,13 @@ from ada_lightning.run.terminal import until_nobody_reads
 
 EXAMPLES = """
 examples:
-  ada objective grpo.yaml                          the YAML of trl grpo
-  ada objective grpo.yaml scale_rewards=none       the same with another setting
-  ada objective grpo.yaml verl.sh                  two configurations side by side on one page
-  ada objective +experiment=ada objective=log      one of this project's experiments, with settings of ada train
+  ada objective grpo.yaml                          YAML of trl grpo
+  ada objective grpo.yaml scale_rewards=none       another setting
+  ada objective grpo.yaml verl.sh                  two side by side
+  ada objective +experiment=ada objective=log      an experiment of this project
 """
 _WIDTH = 110
 _CHANGE = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
-
-
 _EXPERIMENT = re.compile(r"\+experiment=[\w/.-]+")
 Compose = Callable[[Sequence[str]], Mapping[str, Any]]
 """From arguments of ``ada train`` to settings by dotted key."""

@@ -98,6 +98,6 @@ def _refusals(name: str, table: Mapping[str, Any], source: Any) -> Iterator[str]
     if table.get("group_size", group_size) != group_size:
         yield f"{name}: prime-rl draws groups of group_size={group_size}, not {table['group_size']}; leave it out here"
     if source.curriculum is not None:
-        yield f"{name}: prime-rl's curriculum would choose tasks beside the method; leave it out"
+        yield f"{name}: prime-rl's curriculum would choose tasks next to the method; leave it out"
     if source.algo is not None and source.algo.type not in _ALGORITHMS:
         yield f"{name}: algo.type={source.algo.type} has no advantages that could be replaced; use grpo"

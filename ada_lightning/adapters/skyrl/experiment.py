@@ -27,7 +27,7 @@ from ada_lightning.adapters.skyrl.prompts import AdaPrompts, texts_of  # noqa: E
 from ada_lightning.config.problems import ConfigError  # noqa: E402
 
 FILE = "ada.json"
-"""Beside SkyRL's own state in a checkpoint of the asynchronous trainer."""
+"""Next to SkyRL's own state in a checkpoint of the asynchronous trainer."""
 
 
 def advantage_is_the_reward(token_level_rewards: Any, response_mask: Any, **others: Any) -> tuple[Any, Any]:

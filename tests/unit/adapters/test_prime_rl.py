@@ -158,7 +158,7 @@ def test_a_state_of_other_tasks_is_refused():
         (settings("ada_est_ema"), {}, "group_size = 4 has no effect"),
         (settings("grpo", group_size=8), {}, "prime-rl draws groups of group_size=4, not 8"),
         (settings(), {"group_size": 1}, "is prime-rl's default"),
-        (settings(), {"curriculum": object()}, "would choose tasks beside the method"),
+        (settings(), {"curriculum": object()}, "would choose tasks next to the method"),
         (settings(), {"algo": SimpleNamespace(type="opd")}, "algo.type=opd"),
         ("[other]\nmethod = 'grpo'\nnum_prompts = 2", {}, "no training environment 'other'; there are tasks"),
         ("[tasks]\nmethod = 'grpo'", {}, "[tasks] needs method and num_prompts"),
