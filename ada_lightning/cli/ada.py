@@ -19,7 +19,7 @@ PROGRAMS = {
     "evaluate": ("ada_lightning.cli.evaluate", "measure a model or a run on held-out prompts"),
     "report": ("ada_lightning.programs.report", "compare runs on one page"),
     "audit": ("ada_lightning.audit", "show where the tokens of a training log went, whichever trainer wrote it"),
-    "objective": ("ada_lightning.objective", "say what a trainer's configuration really optimises"),
+    "objective": ("ada_lightning.cli.objective", "say what a trainer's configuration really optimises"),
     "describe": ("ada_lightning.programs.describe", "list methods and options, or explain one with its settings"),
     "export": ("ada_lightning.programs.export", "write a run's weights as a Hugging Face folder with a model card"),
     "doctor": ("ada_lightning.run.doctor", "check that the installed packages fit together"),

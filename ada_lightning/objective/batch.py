@@ -93,7 +93,8 @@ def advantages(update: Update, groups: Sequence[Group], batch: Statistics | None
             batch = replace(batch, mean_advantage=mean, advantage_variance=variance)
         scaled = [_whitened(update, row, batch) for row in scaled]
     return [
-        _placed(update, group, rows, row * update.gain) for group, rows, row in zip(groups, kept, scaled, strict=True)
+        _placed(group, rows, _cut(update, row) * update.gain)
+        for group, rows, row in zip(groups, kept, scaled, strict=True)
     ]
 
 
@@ -218,8 +219,8 @@ def _reward_statistics(rewards: Sequence[Values], lengths: Sequence[Values]) -> 
 def _centred(update: Update, rewards: Values, lengths: Values, batch: Statistics) -> Values:
     """Rewards minus the baseline."""
     n = len(rewards)
-    if n == 0 or update.baseline is Baseline.NONE:
-        return rewards.copy()
+    if n == 0 or update.baseline in (Baseline.NONE, Baseline.RUNNING_MEAN):
+        return rewards.copy()  # a constant that this batch does not set moves no expected update
     if update.baseline is Baseline.BATCH_MEAN:
         return rewards - batch.mean_reward
     if n == 1:
@@ -291,11 +292,17 @@ def _whitened(update: Update, values: Values, batch: Statistics) -> Values:
     count = batch.num_rows if whitening.counts_rows else batch.num_tokens
     variance = batch.advantage_variance * _corrected(count, whitening.ddof)
     if whitening.is_epsilon_inside:
-        return (values - batch.mean_advantage) / math.sqrt(variance + whitening.epsilon)
-    return (values - batch.mean_advantage) / (math.sqrt(variance) + whitening.epsilon)
+        spread = math.sqrt(variance + whitening.epsilon)
+    else:
+        spread = math.sqrt(variance) + whitening.epsilon
+    return (values - batch.mean_advantage) / (spread or 1.0)
 
 
-def _placed(update: Update, group: Group, rows: NDArray[np.bool_], values: Values) -> Values:
+def _cut(update: Update, values: Values) -> Values:
+    return np.clip(values, *update.bounds) if update.bounds else values
+
+
+def _placed(group: Group, rows: NDArray[np.bool_], values: Values) -> Values:
     """Put advantages where their rows stand; the others have 0."""
     found = np.zeros(len(group.rewards))
     found[rows] = values

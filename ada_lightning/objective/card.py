@@ -229,6 +229,8 @@ def _remedies(settings: Settings, update: Update, file: str) -> list[Remedy]:
             words = " ".join(settings.trainer.spelled(key, value) for key, value in changes.items())
             command = settings.trainer.command.format(file=file, changes=words)
             found.append(Remedy(dict(changes), command, is_alike))
+            if is_alike:
+                break
     return found
 
 

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ada_lightning.objective.card import TRAINERS, Card, make_card
 from ada_lightning.objective.files import parse_value, read_file
 from ada_lightning.objective.page import write_page
 from ada_lightning.objective.readers.find import trainer_of
-from ada_lightning.objective.sentences import sections, table, version_line
+from ada_lightning.objective.sentences import Section, sections, table, version_line
 from ada_lightning.objective.settings import Settings
 from ada_lightning.run.terminal import until_nobody_reads
 
@@ -24,23 +24,30 @@ examples:
   ada objective grpo.yaml                          the YAML of trl grpo
   ada objective grpo.yaml scale_rewards=none       the same with another setting
   ada objective grpo.yaml verl.sh                  two configurations side by side on one page
+  ada objective +experiment=ada objective=log      one of this project's experiments, with settings of ada train
 """
 _WIDTH = 110
 _CHANGE = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 
 
+_EXPERIMENT = re.compile(r"\+experiment=[\w/.-]+")
+Compose = Callable[[Sequence[str]], Mapping[str, Any]]
+"""From arguments of ``ada train`` to settings by dotted key."""
+
+
 @until_nobody_reads()
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str] | None = None, *, compose: Compose | None = None) -> None:
     """Read, compute, print, write.
 
     Args:
         argv: arguments after the command's name; those of the process if left out.
+        compose: what makes settings of ``+experiment=NAME ...``; None: such arguments are refused.
     """
     arguments = _arguments(argv)
     try:
         cards = [
-            card_of(path, changes, trainer=arguments.trainer, version=arguments.version)
-            for path, changes in _files(arguments.files)
+            _card(words, compose, trainer=arguments.trainer, version=arguments.version)
+            for words in _files(arguments.files)
         ]
         print("\n\n".join(as_text(card) for card in cards), flush=True)
         files = write_page(cards, arguments.output)
@@ -71,30 +78,49 @@ def card_of(path: Path, changes: dict[str, Any], *, trainer: str | None = None, 
 
 def as_text(card: Card) -> str:
     """Spell everything that the page says, without its picture."""
-    lines = [card.name, *_wrapped(version_line(card), "  "), ""]
+    head, remedy, *others = sections(card)
+    first = [head.sentences[0], remedy.sentences[0]]
+    if card.unknown_keys:
+        first.append(f"Keys that are not known, and so not read: {len(card.unknown_keys)}; the last line names them.")
+    lines = [card.name, *(line for text in first for line in _wrapped(text, "  ")), ""]
     rows = table(card)
     width = max(len(name) for name, _ in rows)
     lines += [f"  {name:<{width}}" + "".join(f"{cell:>9}" for cell in cells) for name, cells in rows]
-    for section in sections(card):
-        lines += ["", section.title, *(line for text in section.sentences for line in _wrapped(text, "  - "))]
+    lines += ["", *_wrapped(version_line(card), "  ")]
+    for section in (Section("Why", head.sentences[1:]), Section(remedy.title, remedy.sentences), *others):
+        if section.sentences:
+            lines += ["", section.title, *(line for text in section.sentences for line in _wrapped(text, "  - "))]
     return "\n".join(lines)
 
 
-def _files(words: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
-    """Give each file the settings behind it.
+def _card(words: Sequence[str], compose: Compose | None, *, trainer: str | None, version: str | None) -> Card:
+    """Make the card of a file, or of an experiment, with the settings behind it.
+
+    Raises:
+        ValueError: it cannot be read, or a setting is not known.
+    """
+    if compose is not None and _EXPERIMENT.fullmatch(words[0]):
+        name = " ".join(words)
+        return make_card(Settings(TRAINERS["ada"], compose(words), name), version=version)
+    changes = {match[1]: parse_value(match[2], match[0]) for word in words[1:] if (match := _CHANGE.fullmatch(word))}
+    return card_of(Path(words[0]), changes, trainer=trainer, version=version)
+
+
+def _files(words: Sequence[str]) -> list[list[str]]:
+    """Give each file, or experiment, the settings behind it.
 
     Raises:
         ValueError: a setting stands before the first file.
     """
-    found: list[tuple[Path, dict[str, Any]]] = []
+    found: list[list[str]] = []
     for word in words:
-        change = _CHANGE.fullmatch(word)
-        if change is None or Path(word).exists():
-            found.append((Path(word), {}))
+        is_setting = _CHANGE.fullmatch(word.lstrip("+~")) and not _EXPERIMENT.fullmatch(word)
+        if not is_setting or Path(word).exists():
+            found.append([word])
         elif not found:
             raise ValueError(f"{word} stands before any file; write: ada objective FILE {word}")
         else:
-            found[-1][1][change[1]] = parse_value(change[2], word)
+            found[-1].append(word)
     return found
 
 

@@ -6,6 +6,7 @@ command, which is split into words and never started.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -28,11 +29,15 @@ MAX_SCALAR = 20_000
 _PICKLES = {".bin", ".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib"}
 _COMMANDS = {".sh", ".bash", ".txt", ".cmd", ".slurm", ".sbatch", ""}
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_ARRAY = re.compile(r"([A-Za-z_]\w*)(\+?)=\((.*)", re.DOTALL)
+_ELEMENTS = re.compile(r"\$\{(\w+)\[[@*]\]\}")
 _OVERRIDE = re.compile(r"(?:\+\+|\+|~)?([A-Za-z_][\w.@/-]*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^{}$]*))?\}|(\w+))")
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:, ?([\w.-]*))?\}")
 _ARITHMETIC = re.compile(r"\$\(\(([^()\n]{1,200})\)\)")
 _SEPARATORS = frozenset(";&|\n")
+_LAUNCHERS = {"accelerate", "deepspeed", "ray", "srun", "torchrun", "uv"}
+"""Programs that start another one; their own options are no settings of it."""
 
 
 @dataclass(frozen=True)
@@ -221,54 +226,111 @@ class _Words:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass
+class _Variables:
+    """What a script sets to a text or to words, and how many characters were put in so far."""
+
+    where: str
+    texts: dict[str, str] = field(default_factory=dict)
+    arrays: dict[str, list[str]] = field(default_factory=dict)
+    length: int = 0
+
+    def put_in(self, words: Sequence[str]) -> list[str]:
+        """Put texts and words in the places of their names.
+
+        Raises:
+            RefusedFileError: they grow.
+        """
+        found: list[str] = []
+        for word in words:
+            name = _ELEMENTS.fullmatch(word)
+            texts = self.arrays.get(name[1], [word]) if name else [_expanded(word, self.texts, self.where)]
+            self.length += sum(map(len, texts))
+            found += texts
+            if self.length > 4 * MAX_BYTES or len(found) > MAX_NODES:
+                raise RefusedFileError(f"{self.where} is too long once its variables are put in")
+        return found
+
+
 def _command(text: str, where: str) -> Content:
     """Split a script into commands, and return the one with the most settings.
 
     Raises:
         RefusedFileError: a quote that is not closed, or variables that grow.
     """
-    variables: dict[str, str] = {}
+    variables = _Variables(where)
     best = _Words()
     for words in _commands(text, where):
-        assigned = _assignments(words)
-        if assigned is not None:
+        if array := _ARRAY.fullmatch(words[0]):
+            elements = variables.put_in(words[1:])
+            if not array[2]:
+                variables.arrays[array[1]] = []
+            variables.arrays.setdefault(array[1], []).extend(elements)
+        elif (assigned := _assignments(words)) is not None:
             for name, value in assigned:
-                variables[name] = _expanded(value, variables, where)
-            continue
-        found = _of_words([_expanded(word, variables, where) for word in words], where)
-        if len(found.settings) > len(best.settings):
-            best = found
+                variables.texts[name] = " ".join(variables.put_in([value]))
+        else:
+            found = _of_words(variables.put_in(words), where)
+            if len(found.settings) > len(best.settings):
+                best = found
     return Content(best.settings, tuple(best.program), is_command=True)
 
 
 def _commands(text: str, where: str) -> Iterator[list[str]]:
     """Yield the words of each command; comments and line breaks inside of a command are left out."""
-    joined = re.sub(r"\\\r?\n", " ", text)
+    words: list[str] = []
+    open_ = 0  # brackets of an array, in which a line break is a blank
+    for word in _shell_words(text, where):
+        is_separator = bool(word) and set(word) <= _SEPARATORS
+        if open_ or (not words and _ARRAY.fullmatch(word)):
+            if is_separator:
+                continue
+            open_ = max(open_ + word.count("(") - word.count(")"), 0)
+            words += _element(word, is_first=not words, is_last=not open_)
+            is_separator = not open_
+        elif not is_separator:
+            words.append(word)
+        if is_separator:
+            if words:
+                yield words
+            words = []
+    if words:
+        yield words
+
+
+def _shell_words(text: str, where: str) -> Iterator[str]:
+    """Yield words and separators as a shell would.
+
+    Raises:
+        RefusedFileError: a quote that is not closed, or too many words.
+    """
+    joined = re.sub(r"(?m)^[ \t]*#[^\n]*$", "", text)
+    joined = re.sub(r"\\\r?\n", " ", joined)
     joined = _ARITHMETIC.sub(lambda match: "$((" + re.sub(r"\s", "", match[1]) + "))", joined)
     joined = re.sub(r"(?m)(^|[ \t])#[^\n'\"]*$", "", joined)
     lexer = shlex.shlex(joined, posix=True, punctuation_chars=";&|\n")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True
     lexer.commenters = ""
-    words: list[str] = []
-    count = 0
     try:
-        for word in lexer:
-            count += 1
-            if count > MAX_NODES:
+        for count, word in enumerate(lexer):
+            if count >= MAX_NODES:
                 raise RefusedFileError(f"{where} has more than {MAX_NODES} words")
-            if word and set(word) <= _SEPARATORS:
-                if words:
-                    yield words
-                words = []
-            else:
-                words.append(word)
+            yield word
     except ValueError as error:
         if isinstance(error, RefusedFileError):
             raise
         raise RefusedFileError(f"{where}: a quote or a backslash of the command is not closed") from None
-    if words:
-        yield words
+
+
+def _element(word: str, *, is_first: bool, is_last: bool) -> list[str]:
+    """Return the words that a word inside of ``NAME=( ... )`` stands for; the first is ``NAME=(``."""
+    name = []
+    if is_first:
+        begin = word.index("(") + 1
+        name, word = [word[:begin]], word[begin:]
+    word = word.removesuffix(")") if is_last else word
+    return [*name, word] if word else name
 
 
 def _assignments(words: Sequence[str]) -> list[tuple[str, str]] | None:
@@ -317,11 +379,12 @@ def _of_words(words: Sequence[str], where: str) -> _Words:
         if key:
             found.settings[key] = True if not values else values[0] if len(values) == 1 else list(values)
 
-    for word in words:
-        if word == "--":  # what stands before are the options of a launcher
-            found, key, values = _Words(found.program), "", []
-        elif not found.program and not key and _ASSIGNMENT.fullmatch(word):
-            continue  # a variable of the environment, for this command alone
+    words = list(itertools.dropwhile(_ASSIGNMENT.fullmatch, words))  # variables of the environment
+    is_launcher = bool(words) and Path(words[0]).name in _LAUNCHERS
+    for index, word in enumerate(words):
+        if word in ("--", "-m") or (is_launcher and re.search(r"(^|/)python[\d.]*$|\.py$", word)):
+            found, key, values = _Words([*words[: index + 1]]), "", []  # what came before are settings of a launcher
+            is_launcher = is_launcher and word == "--"
         elif word.startswith("--"):
             finish()
             name, is_given, value = word[2:].partition("=")
@@ -330,6 +393,8 @@ def _of_words(words: Sequence[str], where: str) -> _Words:
             finish()
             key, values = "", []
             found.settings[override[1]] = parse_value(override[2], where)
+        elif _ELEMENTS.fullmatch(word):  # an array that this script does not set
+            found.settings[word] = Unresolved(word)
         elif key:
             values.append(parse_value(word, where))
         elif not found.settings:

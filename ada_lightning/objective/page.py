@@ -102,6 +102,7 @@ def _parts(card: Card, index: int) -> dict[str, Any]:
         "color": color,
         "version": version_line(card),
         "headline": found[0].sentences[0],
+        "remedy": found[1].sentences[0],
         "sections": [Section(found[0].title, found[0].sentences[1:]), *found[1:]],
         "table": table(card),
         "is_checked": card.is_checked,

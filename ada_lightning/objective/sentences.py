@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,8 @@ def headline(card: Card) -> str:
     """Name the objective."""
     if card.update.undetermined:
         return f"What it optimises is not determined. {card.update.undetermined}"
+    if card.update.statement:
+        return card.update.statement
     best = card.nearest[0]
     if best.off < 1.0005:
         where = " in a large batch" if card.update.couples_prompts else ""
@@ -99,6 +102,11 @@ def _objective(card: Card) -> Iterator[str]:
     divisor = update.divisor
     if update.undetermined:
         return
+    if update.sums:
+        yield f"Of objectives with a name the nearest is: {_nearest(card)}."
+        yield f"At p = 1/2 a drawn response weighs {card.weight_at_half:.3g}; the plain policy gradient has 1."
+        yield SCOPE
+        return
     text = f"Advantage of a response: its reward minus {update.baseline.value}"
     if divisor.spread is not Spread.NONE:
         below = (
@@ -112,6 +120,8 @@ def _objective(card: Card) -> Iterator[str]:
         text += f", cut to {update.cut[0]:g} .. {update.cut[1]:g}"
     if update.whitening:
         text += ", then whitened over the batch" if update.whitening.divides else ", then minus the mean of the batch"
+    if update.bounds:
+        text += f", then cut to {_span(*update.bounds)}"
     yield f"{text}." + (f" All of it is multiplied by {update.gain:g}." if update.gain != 1 else "")
     yield f"At a pass rate of 1/2 the weight is {card.weight_at_half:.3g}; the plain policy gradient has 1."
     if update.visits:
@@ -120,6 +130,12 @@ def _objective(card: Card) -> Iterator[str]:
         shared = f" Here {update.batch_prompts} prompts share it." if update.batch_prompts else ""
         yield f"The batch's own statistics tie prompts together. They matter most in small batches.{shared}"
     yield SCOPE
+
+
+def _span(low: float, high: float) -> str:
+    if low == -math.inf:
+        return f"at most {high:g}"
+    return f"at least {low:g}" if high == math.inf else f"{low:g} .. {high:g}"
 
 
 def _remedy(card: Card) -> Iterator[str]:
@@ -133,11 +149,13 @@ def _remedy(card: Card) -> Iterator[str]:
     elif not update.undetermined and is_mean(update):
         yield "In a large batch every prompt weighs the same already. In a small one the batch's statistics do harm."
     if not card.remedies:
-        yield "This reader knows no setting of the trainer that does it."
+        wanted = "makes tokens count alike" if is_exact else "makes it the mean pass rate"
+        yield f"No setting of {card.trainer.title} that this reader knows {wanted}."
     for remedy in card.remedies:
         named = ", ".join(f"{key}={value}" for key, value in remedy.changes.items())
         also = " Then every token counts alike, too." if remedy.counts_tokens_alike else ""
-        yield f"Set {named}: {shown(Path(remedy.command))}.{also}"
+        what = "Every token counts alike" if is_exact else "It becomes the mean pass rate"
+        yield f"{what} with {named}: {shown(Path(remedy.command))}.{'' if is_exact else also}"
     if card.remedies and any(term.moves_equal for term in update.terms):
         yield "The other terms below still move the policy."
 
@@ -188,7 +206,11 @@ def _cost(update: Update) -> Iterator[str]:
     n = update.group_size
     limit = update.max_response_tokens
     tokens = f", so at most {n * limit:,} tokens" if limit else ""
-    yield f"{n} responses a group{tokens}. How long responses are stands in no configuration."
+    if update.sums:
+        low, high = min(update.sums.responses), max(update.sums.responses)
+        yield f"A prompt draws {low:.1f} to {high:.1f} responses on average, by its pass rate, and {n} at most."
+    else:
+        yield f"{n} responses a group{tokens}. How long responses are stands in no configuration."
     if update.filter:
         yield from _filter(update, update.filter)
     else:
@@ -253,10 +275,12 @@ def facts(card: Card) -> dict[str, str]:
     clip = f"{update.clip.text} ({update.clip.level})" if update.clip else "none"
     return {
         "trainer": f"{card.trainer.title} {card.trainer.version}",
-        "responses of a prompt": str(update.group_size),
-        "minus": update.baseline.value,
+        "nearest objective": _nearest(card),
+        "responses of a prompt": f"up to {update.group_size}" if update.sums else str(update.group_size),
+        "minus": "what its own advantage says" if update.sums else update.baseline.value,
         "divided by": update.divisor.spread.value + plus,
         "whitened over the batch": "yes" if update.whitening else "no",
+        "cut to": _span(*update.bounds) if update.bounds else "nothing",
         "filter": _cell_of_filter(update.filter),
         "a token's factor": update.reduction.value,
         "counted over": update.scope,
@@ -266,10 +290,14 @@ def facts(card: Card) -> dict[str, str]:
         "truncated": update.truncated.value,
         "updates of a rollout": str(update.updates_per_rollout or "not known"),
         "ratio": clip,
-        "nearest objective": f"{card.nearest[0].name}, off by up to {digits(card.nearest[0].off)}"
-        if card.nearest
-        else "not determined",
     }
+
+
+def _nearest(card: Card) -> str:
+    if not card.nearest:
+        return "not determined"
+    best = card.nearest[0]
+    return best.name if best.off < 1.0005 else f"{best.name}, off by up to {digits(best.off)}"
 
 
 def _cell_of_filter(chosen: Filter | None) -> str:

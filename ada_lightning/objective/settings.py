@@ -29,6 +29,7 @@ class Evidence(Enum):
     """How a reader's claims were held against the trainer."""
 
     RUN = "its own advantages and losses were run on every outcome of small groups; what else the card says was read"
+    OWN = "its own samplers and estimators were asked, and hold in sums over every outcome"
     READ = "its source was read; nothing of it was run"
 
 
@@ -92,7 +93,7 @@ class Settings:
         for key, value in given.items():
             owner = trainer.owner(key)
             if owner in (None, key):
-                self.given[key] = value
+                self.given[key] = dict(value) if isinstance(value, Mapping) else value
             else:  # a mapping that is the value of one key
                 self.given.setdefault(str(owner), {})[key] = value
         self.where = where
@@ -100,7 +101,7 @@ class Settings:
     @property
     def unknown(self) -> list[str]:
         """Keys that the trainer does not have, as far as the reader knows."""
-        return sorted(key for key in self.given if not self.trainer.knows(key))
+        return sorted(key for key, value in self.given.items() if not self._is_known(key, value))
 
     @property
     def read(self) -> dict[str, Any]:
@@ -211,6 +212,11 @@ class Settings:
     def changed(self, changes: Changes) -> Settings:
         """Return the same settings with some of them replaced."""
         return Settings(self.trainer, {**self.given, **changes}, self.where)
+
+    def _is_known(self, key: str, value: Any) -> bool:
+        is_empty = value is None or (isinstance(value, Mapping) and not value)  # a heading with nothing below it
+        is_heading = is_empty and any(known.startswith(f"{key}.") for known in self.trainer.defaults)
+        return is_heading or self.trainer.knows(key)
 
     def _wrong(self, key: str, value: Any, wanted: str) -> SettingError:
         return SettingError(

@@ -19,6 +19,7 @@ class Baseline(Enum):
     OTHERS_MEAN = "the mean reward of the group's other responses"
     LENGTH_MEAN = "the mean reward of the group, each response counted by its length"
     BATCH_MEAN = "the mean reward of the whole batch"
+    RUNNING_MEAN = "a running mean of earlier rewards, of all prompts"
     RUNNER_UP = "the second best reward of the group, and only the best response trains"
 
 
@@ -150,6 +151,26 @@ class Visits:
 
 
 @dataclass(frozen=True)
+class Sums:
+    """Figures by pass rate that a reader has by itself, where responses decide how many of them are drawn.
+
+    All have one value for each pass rate.
+    """
+
+    pass_rates: tuple[float, ...]
+    weights: tuple[float, ...]
+    """For one response that is drawn at a pass rate of one half."""
+    signal: tuple[float, ...]
+    """Share of prompts with a right and a wrong response."""
+    responses: tuple[float, ...]
+    """Drawn for a prompt, on average."""
+
+    def at(self, values: tuple[float, ...], pass_rate: float) -> float:
+        """Return the value at one of the pass rates."""
+        return values[self.pass_rates.index(pass_rate)]
+
+
+@dataclass(frozen=True)
 class Update:
     """One trainer's update, as its configuration says."""
 
@@ -163,6 +184,8 @@ class Update:
     filter: Filter | None = None
     gain: float = 1.0
     """Multiplies every advantage on policy."""
+    bounds: tuple[float, float] | None = None
+    """Advantages are cut to this range, last of all."""
     reduction: Reduction = Reduction.TOKEN_MEAN
     scope: str = "the update"
     """Over what responses and tokens of the reduction are counted."""
@@ -179,6 +202,10 @@ class Update:
     corrections: tuple[str, ...] = ()
     """What else multiplies a response: sentences."""
     visits: Visits | None = None
+    sums: Sums | None = None
+    """In the place of what ``group_size`` to ``bounds`` would give."""
+    statement: str = ""
+    """What the trainer itself says that it follows: a sentence in the place of the nearest objective."""
     batch_prompts: int | None = None
     """Prompts that share the statistics of a batch; None: the file does not say."""
     updates_per_rollout: int | None = 1

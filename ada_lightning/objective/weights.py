@@ -59,6 +59,8 @@ def weight(update: Update, pass_rate: float, *, others: Sequence[float] | None =
         raise ValueError(f"a pass rate lies above 0 and below 1; got {pass_rate}")
     if others is not None and len(others) > _MAX_OTHERS:
         raise ValueError(f"all outcomes of at most {_MAX_OTHERS} other prompts are enumerated; got {len(others)}")
+    if update.sums:
+        return update.sums.at(update.sums.weights, pass_rate)
     visits = _visits(update.visits, update.group_size, pass_rate) if update.visits else 1.0
     return visits * _expected(_by_count(update, None if others is None else tuple(others)), pass_rate)
 
@@ -75,6 +77,8 @@ def share_kept(update: Update, pass_rate: float) -> float:
     """Return the share of drawn responses that a filter keeps; 1 without one."""
     if update.filter is None:
         return 1.0
+    if update.sums:
+        return share_signal(update, pass_rate)
     n = update.group_size
     kept = [_num_kept(update.filter, right, n) / n for right in range(n + 1)]
     return math.fsum(_chance(n, right, pass_rate) * share for right, share in enumerate(kept))
@@ -82,13 +86,16 @@ def share_kept(update: Update, pass_rate: float) -> float:
 
 def share_signal(update: Update, pass_rate: float) -> float:
     """Return the share of groups with a right and a wrong response."""
+    if update.sums:
+        return update.sums.at(update.sums.signal, pass_rate)
     return 1.0 - pass_rate**update.group_size - (1.0 - pass_rate) ** update.group_size
 
 
 def responses(update: Update, pass_rate: float) -> float:
     """Return the responses drawn for each group that trains, if a filter draws others in place of what it drops."""
     refills = update.filter is not None and update.filter.refills
-    return update.group_size / (share_kept(update, pass_rate) if refills else 1.0)
+    drawn = update.sums.at(update.sums.responses, pass_rate) if update.sums else update.group_size
+    return drawn / (share_kept(update, pass_rate) if refills else 1.0)
 
 
 def nearest(update: Update) -> list[Named]:

@@ -20,13 +20,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ada_lightning.analysis.statement.exact import exact_lines
-from ada_lightning.analysis.statement.inexact import inexact_lines, is_mean_per_prompt
+from ada_lightning.analysis.statement.followed import followed, no_longer_exact
+from ada_lightning.analysis.statement.inexact import has_fixed_numbers
 from ada_lightning.analysis.statement.rules import draws_anew, draws_at_once, draws_equal, of_whole_pools
 from ada_lightning.analysis.statement.staleness import staleness_lines
 from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Selection, Trait
 from ada_lightning.methods.advantages import (
-    BatchWhitenedAdvantage,
     ExactAdvantage,
     PoolMeanAdvantage,
     WeightedLeaveOneOutAdvantage,
@@ -76,7 +75,8 @@ def describe_update(
     kept = of_whole_pools(selection, advantage, sampler)
     is_equal = draws_equal(sampler, selection)
     # A mean over a number fixed beforehand is a factor of each prompt; of all alike where the sum was not one of n.
-    is_fixed = truncated not in ("exclude", "mask") and is_mean_per_prompt(sampler, kept, loss.reduction)
+    is_mean = isinstance(loss.reduction, PromptMeanReduction) and has_fixed_numbers(sampler, kept)
+    is_fixed = truncated not in ("exclude", "mask") and is_mean
     is_constant = is_fixed and (is_equal or not isinstance(advantage, ExactAdvantage | WeightedLeaveOneOutAdvantage))
     num_updates, target = num_minibatches * epochs_per_rollout, loss.follows()
     is_centred = _is_centred(advantage, sampler, kept)
@@ -102,10 +102,10 @@ def describe_update(
         "" if truncated_changes else of_truncated,
         _clipped(max_grad_norm),
     ]
-    followed = target or _followed(advantage, sampler, kept, loss.reduction, is_equal=is_equal)
+    lines = target or followed(advantage, sampler, kept, is_equal=is_equal, is_mean=is_mean)
     if any(changes) or sampler.budget_per_step:
-        followed = _no_longer_exact(followed)
-    return [*followed, *_listed("this changes it:", changes), *_listed("also:", other)]
+        lines = no_longer_exact(lines)
+    return [*lines, *_listed("this changes it:", changes), *_listed("also:", other)]
 
 
 def _listed(title: str, lines: Sequence[str]) -> list[str]:
@@ -178,12 +178,6 @@ def _replaced(refill: Refill | None, advantage: Advantage) -> str:
     )
 
 
-def _no_longer_exact(followed: Sequence[str]) -> list[str]:
-    """Take back what the first line promises."""
-    first = followed[0].replace("increases the mean", "increases about the mean", 1)
-    return [first.replace(", exactly as far as", ", as far as", 1).replace(", exactly", "", 1), *followed[1:]]
-
-
 def _source_lines(sampler: Sampler, curriculum: Curriculum | None, refill: Refill | None) -> Iterator[str]:
     """Rewards that are not the graders', prompts that come more often than others, groups that are replaced."""
     if Trait.GIVES_REWARDS in sampler.traits:
@@ -199,15 +193,3 @@ def _reuse(num_minibatches: int, epochs_per_rollout: int, loss: PolicyLoss) -> s
     keys = (("data.num_minibatches", num_minibatches), ("data.epochs_per_rollout", epochs_per_rollout))
     named = " and ".join(f"{key} = {value}" for key, value in keys if value > 1)
     return f"{named}: only the first update of a step is on-policy; {loss.reuse_caveat()}" if named else ""
-
-
-def _followed(
-    advantage: Advantage, sampler: Sampler, selection: Selection, reduction: LossReduction, *, is_equal: bool
-) -> list[str]:
-    """What the advantage follows; of one that is whitened, what it followed before."""
-    if isinstance(advantage, BatchWhitenedAdvantage):
-        inner = _followed(advantage.advantage, sampler, selection, reduction, is_equal=is_equal)
-        return [*_no_longer_exact(inner), f"  {advantage.caveat()}"]
-    if isinstance(advantage, ExactAdvantage):
-        return exact_lines(advantage.objective, sampler)
-    return inexact_lines(advantage, sampler, selection, reduction, is_equal=is_equal)

@@ -29,7 +29,6 @@ from ada_lightning.methods.published.raft import AcceptedAdvantage, PositivesSel
 from ada_lightning.methods.published.shrinkage_baseline import ShrinkageBaselineAdvantage
 from ada_lightning.methods.published.xrpo import NoveltyAdvantage
 from ada_lightning.methods.selection import AllSelection, BalancedSelection, RarerClassSelection
-from ada_lightning.training.losses import LossReduction, PromptMeanReduction
 
 _EVEN = PASS_RATES.index(0.5)
 _BY_CLASS = AllSelection | BalancedSelection | MaxVarianceSelection | RarerClassSelection | PositivesSelection
@@ -51,16 +50,16 @@ _NEGLIGIBLE = 1e-9
 
 
 def inexact_lines(
-    advantage: Advantage, sampler: Sampler, selection: Selection, reduction: LossReduction, *, is_equal: bool
+    advantage: Advantage, sampler: Sampler, selection: Selection, *, is_equal: bool, is_mean: bool
 ) -> list[str]:
     """Say what is known about an update that is not the exact estimator's.
 
-    ``is_equal``: whether every prompt gets the same number of responses, whatever they are.
+    ``is_equal``: whether every prompt gets the same number of responses, whatever they are. ``is_mean``: whether the
+    loss divides each prompt's sum by a number of responses that was fixed before they were drawn.
     """
     rules = rules_by_pass_rate(sampler, PASS_RATES)
     first = rules[0]
     size = first.n_max if first and is_equal and isinstance(selection, AllSelection) else 0
-    is_mean = is_mean_per_prompt(sampler, selection, reduction)
     if is_mean and not size and (line := _mean_of_own_number(advantage, rules)):
         return [line]
     if isinstance(advantage, StratifiedAdvantage):
@@ -106,15 +105,13 @@ def _first_visit_line(rules: Rules, *, is_equal: bool) -> list[str]:
     return ["  the first visit of a prompt has another number of responses than later ones, and so another weight"]
 
 
-def is_mean_per_prompt(sampler: Sampler, selection: Selection, reduction: LossReduction) -> bool:
-    """Whether the loss divides each prompt's sum by a number of responses that was fixed before they were drawn.
+def has_fixed_numbers(sampler: Sampler, selection: Selection) -> bool:
+    """Whether the number of responses that a prompt trains with is fixed before they are drawn.
 
-    Such a division is a constant of the prompt, which turns nothing; prompts with different numbers differ by it.
+    A division by it is a constant of the prompt, which turns nothing; prompts with different numbers differ by it.
     """
-    return (
-        isinstance(reduction, PromptMeanReduction)
-        and isinstance(selection, AllSelection)
-        and all(isinstance(rule, FixedRule) for rule in rules_by_pass_rate(sampler, PASS_RATES))
+    return isinstance(selection, AllSelection) and all(
+        isinstance(rule, FixedRule) for rule in rules_by_pass_rate(sampler, PASS_RATES)
     )
 
 
@@ -195,30 +192,42 @@ def _table(
     is_mean: bool,
 ) -> list[str]:
     """Expected weights of prompts relative to one with p = 0.5, which no constant factor of a loss can change."""
-    estimate = getattr(advantage, "pass_rate", getattr(advantage, "baseline", None))
-    if (
-        Trait.COMPARES_POOLS in selection.traits
-        or isinstance(estimate, FirstRoundRate)
-        or not isinstance(selection.within, _BY_CLASS)
-    ):
-        return []  # more than counts and class decide
-    weights_by_rule = {
-        rule: expected_weights(advantage, selection, rule, PASS_RATES) for rule in rules if rule is not None
-    }
-    if len(weights_by_rule) < len(set(rules)):
+    if not depends_on_counts(advantage, selection):
+        return []
+    weights = summed_weights(advantage, selection, rules, PASS_RATES, is_mean=is_mean)
+    if weights is None:
         return ["  sampling stops by more than right and wrong counts, so expected weights cannot be computed"]
-    weights = [
-        weights_by_rule[rule][index] / (max(rule.n_max, 1) if is_mean else 1)
-        for index, rule in enumerate(rules)
-        if rule is not None
-    ]
     if not weights[_EVEN]:
         return ["  no prompt can have a signal"]
-    planned = ", as planned for a step of these four" if len(weights_by_rule) > 1 else ""
+    planned = ", as planned for a step of these four" if len(set(rules)) > 1 else ""
     rows = {"expected here": weights} | dict(compared)
     return [
         f"  weight of a prompt, relative to one with p = 0.5{planned}:",
         *table_lines({name: [value / values[_EVEN] for value in values] for name, values in rows.items()}),
+    ]
+
+
+def depends_on_counts(advantage: Advantage, selection: Selection) -> bool:
+    """Whether nothing but right and wrong counts decides what trains, and how."""
+    estimate = getattr(advantage, "pass_rate", getattr(advantage, "baseline", None))
+    is_of_pool = Trait.COMPARES_POOLS not in selection.traits and isinstance(selection.within, _BY_CLASS)
+    return is_of_pool and not isinstance(estimate, FirstRoundRate)
+
+
+def summed_weights(
+    advantage: Advantage, selection: Selection, rules: Rules, pass_rates: Sequence[float], *, is_mean: bool
+) -> list[float] | None:
+    """Sum the weight of a prompt for each pass rate and its rule; None where a rule is not one of counts.
+
+    ``is_mean``: whether each prompt's sum is divided by its number of responses.
+    """
+    by_rule = {rule: expected_weights(advantage, selection, rule, pass_rates) for rule in rules if rule is not None}
+    if len(by_rule) < len(set(rules)):
+        return None
+    return [
+        by_rule[rule][index] / (max(rule.n_max, 1) if is_mean else 1)
+        for index, rule in enumerate(rules)
+        if rule is not None
     ]
 
 

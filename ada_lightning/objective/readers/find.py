@@ -6,11 +6,22 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ada_lightning.objective.readers import ms_swift, openrlhf, trl, verl
+from ada_lightning.objective.readers import ada, ms_swift, nemo_rl, openrlhf, prime_rl, skyrl, slime, trl, verl
 from ada_lightning.objective.settings import SettingError, Trainer
 
 TRAINERS: Mapping[str, Trainer] = {
-    trainer.name: trainer for trainer in (trl.TRAINER, verl.TRAINER, openrlhf.TRAINER, ms_swift.TRAINER)
+    reader.TRAINER.name: reader.TRAINER
+    for reader in (
+        trl,
+        verl,
+        openrlhf,
+        ms_swift,
+        prime_rl,
+        skyrl,
+        nemo_rl,
+        slime,
+        ada,
+    )
 }
 """By the names that ``--trainer`` takes."""
 

@@ -15,12 +15,28 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 HOSTILE = {
     "large.yaml": ("key: " + "x" * 10 * 2**20, "KiB, more than"),
+    "large.toml": ("key = '" + "x" * 10 * 2**20 + "'", "KiB, more than"),
     "large.sh": ("python x.py " + "a=1 " * 3 * 2**20, "KiB, more than"),
     "deep.yaml": ("[" * 20000, "nested deeper than 30 levels"),
     "deeper.yaml": ("a: " + "{a: " * 40 + "1" + "}" * 40, "nested deeper than 30 levels"),
     "deep.json": ('{"a": ' * 20000 + "1" + "}" * 20000, "nested deeper than 30 levels"),
     "deep.toml": ("a = " + "[" * 20000, "nested deeper than 30 levels"),
     "dotted.toml": (".".join(["a"] * 5000) + " = 1", "nested deeper than 30 levels"),
+    "tables.toml": ("[" + ".".join(["a"] * 5000) + "]", "nested deeper than 30 levels"),
+    "inline.toml": ("a = " + "{a = " * 5000 + "1" + "}" * 5000, "nested deeper than 30 levels"),
+    "many.toml": ("".join(f"k{index} = 1\n" for index in range(30000)), "more than 20000 values"),
+    "digits.toml": ("a = " + "9" * 5000, "is not TOML"),
+    "broken.toml": ("a = ", "is not TOML"),
+    "bytes.toml": (b"a = '\xff'", "is not text"),
+    "array.sh": ("A=( 1 2\npython x.py a=1 'b", "is not closed"),
+    "doubles.sh": (
+        "A=(" + "x " * 100 + ")\n" + "".join(f"A+=({'${A[@]} ' * 100})\n" for _ in range(100)) + "python x.py ${A[@]}",
+        "too long once its variables are put in",
+    ),
+    "words.sh": (
+        "A=" + "x" * 15000 + "\npython x.py " + "$A " * 15000,
+        "too long once its variables are put in",
+    ),
     "python.yaml": ("a: !!python/object/apply:os.system ['touch hacked']", "tag .*os.system is not read"),
     "tag.yaml": ("a: !mine 3", "tag !mine is not read"),
     "laughs.yaml": (LAUGHS, "aliases repeated"),
@@ -114,6 +130,25 @@ def test_a_script_is_split_and_not_run(tmp_path):
     }
 
 
+def test_arrays_and_launchers_of_a_script_are_read(tmp_path):
+    path = tmp_path / "run.sh"
+    path.write_text(
+        "# a comment's quote\nA=(\n  --x 1  # one\n  #--y 2\n  --z 'a b'\n)\nA+=(--w $(nproc))\n"
+        'C=("${A[@]}" --v 3)\nD=${C[@]}\nE=()\n${E[@]}\n'
+        'uv run --isolated --extra fsdp -m pack.main a.b=1 "${C[@]}" ${B[@]}\n'
+    )
+    content = read_file(path)
+    assert content.program == ("uv", "run", "--isolated", "--extra", "fsdp", "-m", "pack.main")
+    assert content.settings == {
+        "a.b": 1,
+        "x": 1,
+        "z": "a b",
+        "w": Unresolved("$(nproc)"),
+        "v": 3,
+        "${B[@]}": Unresolved("${B[@]}"),
+    }
+
+
 def test_references_of_composed_yaml_are_followed(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("a: {n: 4, m: '${a.n}', k: '${oc.select:a.n,1}', d: '${oc.select:a.x,7}', e: '${env:X}', f: '???'}")
@@ -133,4 +168,4 @@ def test_a_launcher_and_variables_of_one_command_are_no_settings(tmp_path):
     )
     content = read_file(path)
     assert content.settings == {"a.n": 2}
-    assert content.program == ("ray", "job", "submit", "python3", "-m", "openrlhf.cli.train_ppo_ray")
+    assert content.program[-3:] == ("python3", "-m", "openrlhf.cli.train_ppo_ray")
