@@ -80,9 +80,7 @@ def share_kept(update: Update, pass_rate: float) -> float:
         return 1.0
     if update.sums:
         return share_signal(update, pass_rate)
-    kept = math.fsum(
-        end.chance(pass_rate) * _num_kept(update.filter, end.right, end.drawn) for end in update.every_end
-    )
+    kept = math.fsum(end.chance(pass_rate) * _num_kept(update.filter, end.right, end.drawn) for end in update.every_end)
     return kept / _mean_drawn(update, pass_rate)
 
 

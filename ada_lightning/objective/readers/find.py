@@ -6,7 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ada_lightning.objective.readers import ada, ms_swift, nemo_rl, openrlhf, prime_rl, skyrl, slime, trl, verl
+from ada_lightning.objective.readers import (
+    ada,
+    ms_swift,
+    nemo_rl,
+    openrlhf,
+    prime_rl,
+    skyrl,
+    slime,
+    trl,
+    trl_cgrpo,
+    verl,
+)
 from ada_lightning.objective.settings import SettingError, Trainer
 
 TRAINERS: Mapping[str, Trainer] = {
@@ -16,6 +27,7 @@ TRAINERS: Mapping[str, Trainer] = {
         verl,
         openrlhf,
         ms_swift,
+        trl_cgrpo,
         prime_rl,
         skyrl,
         nemo_rl,
