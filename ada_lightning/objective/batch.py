@@ -182,7 +182,7 @@ def kept_rows(update: Update, group: Group) -> NDArray[np.bool_]:
     if update.filter.keep is Keep.MEAN_INSIDE:
         is_kept = update.filter.low < float(found.mean()) < update.filter.high
     else:
-        is_kept = len(found) == 1 or float(np.ptp(found)) > 0
+        is_kept = len(found) == 1 or float(np.ptp(found)) != 0  # NaN differs, too
     return present & is_kept
 
 

@@ -50,7 +50,15 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     ),
     "openrlhf": ("openrlhf==0.11.2",),
     "ms_swift": ("ms-swift==4.6.0",),
-    "trl_cgrpo": ("trl-cgrpo==0.2.0", "trl==1.16.0"),
+    "trl_cgrpo": ("trl-cgrpo==0.2.0", "trl==1.14.2"),
+    "tinker_cookbook": (
+        "tinker-cookbook==0.6.1",
+        "tinker==0.38.0",
+        "chz==0.4.0",
+        "orjson==3.13.0",
+        "blobfile==3.3.0",
+        "lxml==6.1.3",
+    ),
 }
 """By trainer, the pinned package first."""
 LENGTHS = ((1, 3, 2), (2, 1, 3))
