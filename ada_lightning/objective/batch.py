@@ -131,10 +131,9 @@ def token_factors(update: Update, groups: Sequence[Group], *, width: int = 1) ->
 
 def large_batch(update: Update, pass_rate: float = 0.5) -> Statistics:
     """Return the statistics of a batch so large that no group of it matters, all prompts having one pass rate."""
-    n = update.group_size
-    groups = [group_of(right, n) for right in range(n + 1)]
+    groups = [group_of(end.right, end.drawn) for end in update.every_end]
     plain = [np.array(group.rewards)[kept_rows(update, group)] for group in groups]
-    chances = [math.comb(n, k) * pass_rate**k * (1.0 - pass_rate) ** (n - k) for k in range(n + 1)]
+    chances = [end.chance(pass_rate) for end in update.every_end]
     rows_drawn = math.fsum(chance * len(row) for chance, row in zip(chances, plain, strict=True))
 
     def moments(rows: list[Values]) -> tuple[float, float]:
@@ -183,7 +182,7 @@ def kept_rows(update: Update, group: Group) -> NDArray[np.bool_]:
     if update.filter.keep is Keep.MEAN_INSIDE:
         is_kept = update.filter.low < float(found.mean()) < update.filter.high
     else:
-        is_kept = len(found) == 1 or float(np.ptp(found)) > 0
+        is_kept = len(found) == 1 or float(np.ptp(found)) != 0  # NaN differs, too
     return present & is_kept
 
 

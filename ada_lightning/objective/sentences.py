@@ -10,7 +10,7 @@ from pathlib import Path
 from ada_lightning.audit.untrusted import printable, shown
 from ada_lightning.objective.card import Card, counts_tokens_alike
 from ada_lightning.objective.update import Baseline, Filter, Keep, Reduction, Single, Spread, Truncated, Update
-from ada_lightning.objective.weights import PASS_RATES, is_mean
+from ada_lightning.objective.weights import FINE, PASS_RATES, is_mean, responses
 
 SCOPE = (
     "Weights are exact sums over all outcomes of a group: rewards 0 or 1, responses equally long, the first update "
@@ -206,8 +206,9 @@ def _cost(update: Update) -> Iterator[str]:
     n = update.group_size
     limit = update.max_response_tokens
     tokens = f", so at most {n * limit:,} tokens" if limit else ""
-    if update.sums:
-        low, high = min(update.sums.responses), max(update.sums.responses)
+    if update.sums or update.ends:
+        drawn = update.sums.responses if update.sums else [responses(update, rate) for rate in FINE]
+        low, high = min(drawn), max(drawn)
         yield f"A prompt draws {low:.1f} to {high:.1f} responses on average, by its pass rate, and {n} at most."
     else:
         yield f"{n} responses a group{tokens}. How long responses are stands in no configuration."
@@ -276,7 +277,7 @@ def facts(card: Card) -> dict[str, str]:
     return {
         "trainer": f"{card.trainer.title} {card.trainer.version}",
         "nearest objective": _nearest(card),
-        "responses of a prompt": f"up to {update.group_size}" if update.sums else str(update.group_size),
+        "responses of a prompt": f"up to {update.group_size}" if update.sums or update.ends else str(update.group_size),
         "minus": "what its own advantage says" if update.sums else update.baseline.value,
         "divided by": update.divisor.spread.value + plus,
         "whitened over the batch": "yes" if update.whitening else "no",

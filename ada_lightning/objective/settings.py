@@ -29,6 +29,10 @@ class Evidence(Enum):
     """How a reader's claims were held against the trainer."""
 
     RUN = "its own advantages and losses were run on every outcome of small groups; what else the card says was read"
+    DATA = (
+        "its own advantages, filter and training data were run on every outcome of small groups; its losses run on a "
+        "server, and were read in its documentation"
+    )
     OWN = "its own samplers and estimators were asked, and hold in sums over every outcome"
     READ = "its source was read; nothing of it was run"
 

@@ -7,6 +7,7 @@ follow each other: which rows stay (``filter``), minus a ``baseline``, over a ``
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -151,6 +152,22 @@ class Visits:
 
 
 @dataclass(frozen=True)
+class End:
+    """A way in which the sampling of a prompt can end."""
+
+    drawn: int
+    """Responses."""
+    right: int
+    """Of them."""
+    orders: int
+    """Of right and wrong responses that end here."""
+
+    def chance(self, pass_rate: float) -> float:
+        """Return how probable it is."""
+        return self.orders * pass_rate**self.right * (1.0 - pass_rate) ** (self.drawn - self.right)
+
+
+@dataclass(frozen=True)
 class Sums:
     """Figures by pass rate that a reader has by itself, where responses decide how many of them are drawn.
 
@@ -202,6 +219,8 @@ class Update:
     corrections: tuple[str, ...] = ()
     """What else multiplies a response: sentences."""
     visits: Visits | None = None
+    ends: tuple[End, ...] = ()
+    """Where outcomes decide how many responses are drawn, ``group_size`` at most: all ways in which that can end."""
     sums: Sums | None = None
     """In the place of what ``group_size`` to ``bounds`` would give."""
     statement: str = ""
@@ -230,6 +249,12 @@ class Update:
             raise ValueError(f"a group needs at least 1 response; got {self.group_size}")
         if self.visits and len(self.visits.weights) != len(self.visits.bounds) + 1:
             raise ValueError(f"visits need one weight more than bounds; got {self.visits}")
+
+    @property
+    def every_end(self) -> tuple[End, ...]:
+        """All ways in which a group can come out."""
+        n = self.group_size
+        return self.ends or tuple(End(n, right, math.comb(n, right)) for right in range(n + 1))
 
     @property
     def is_centred(self) -> bool:

@@ -62,7 +62,8 @@ def weight(update: Update, pass_rate: float, *, others: Sequence[float] | None =
     if update.sums:
         return update.sums.at(update.sums.weights, pass_rate)
     visits = _visits(update.visits, update.group_size, pass_rate) if update.visits else 1.0
-    return visits * _expected(_by_count(update, None if others is None else tuple(others)), pass_rate)
+    sums = _by_end(update, None if others is None else tuple(others))
+    return visits * _expected(update, sums, pass_rate)
 
 
 def relative(
@@ -79,22 +80,21 @@ def share_kept(update: Update, pass_rate: float) -> float:
         return 1.0
     if update.sums:
         return share_signal(update, pass_rate)
-    n = update.group_size
-    kept = [_num_kept(update.filter, right, n) / n for right in range(n + 1)]
-    return math.fsum(_chance(n, right, pass_rate) * share for right, share in enumerate(kept))
+    kept = math.fsum(end.chance(pass_rate) * _num_kept(update.filter, end.right, end.drawn) for end in update.every_end)
+    return kept / _mean_drawn(update, pass_rate)
 
 
 def share_signal(update: Update, pass_rate: float) -> float:
     """Return the share of groups with a right and a wrong response."""
     if update.sums:
         return update.sums.at(update.sums.signal, pass_rate)
-    return 1.0 - pass_rate**update.group_size - (1.0 - pass_rate) ** update.group_size
+    return math.fsum(end.chance(pass_rate) for end in update.every_end if 0 < end.right < end.drawn)
 
 
 def responses(update: Update, pass_rate: float) -> float:
     """Return the responses drawn for each group that trains, if a filter draws others in place of what it drops."""
     refills = update.filter is not None and update.filter.refills
-    drawn = update.sums.at(update.sums.responses, pass_rate) if update.sums else update.group_size
+    drawn = update.sums.at(update.sums.responses, pass_rate) if update.sums else _mean_drawn(update, pass_rate)
     return drawn / (share_kept(update, pass_rate) if refills else 1.0)
 
 
@@ -158,30 +158,37 @@ def _chance(size: int, right: int, pass_rate: float) -> float:
     return math.comb(size, right) * pass_rate**right * (1.0 - pass_rate) ** (size - right)
 
 
-def _expected(sums: NDArray[np.float64], pass_rate: float) -> float:
-    """Sum over the number of right responses; ``sums``: advantages of right and of wrong ones. Shape (n + 1, 2)."""
-    n = len(sums) - 1
-    return math.fsum(
-        _chance(n, right, pass_rate) * float(sums[right, 0] / pass_rate - sums[right, 1] / (1.0 - pass_rate)) / n
-        for right in range(n + 1)
+def _mean_drawn(update: Update, pass_rate: float) -> float:
+    """Responses that a prompt draws on average."""
+    if not update.ends:
+        return update.group_size
+    return math.fsum(end.chance(pass_rate) * end.drawn for end in update.ends)
+
+
+def _expected(update: Update, sums: NDArray[np.float64], pass_rate: float) -> float:
+    """Sum over all ends, for one response of a prompt of one half; ``sums``: as ``_by_end``. Shape (ends, 2)."""
+    total = math.fsum(
+        end.chance(pass_rate) * float(right / pass_rate - wrong / (1.0 - pass_rate))
+        for end, (right, wrong) in zip(update.every_end, sums, strict=True)
     )
+    return total / _mean_drawn(update, EVEN)
 
 
 @lru_cache(maxsize=256)
-def _by_count(update: Update, others: tuple[float, ...] | None) -> NDArray[np.float64]:
-    """Advantages of right and of wrong responses, added up, by the number of right ones. Shape (n + 1, 2)."""
-    n = update.group_size
+def _by_end(update: Update, others: tuple[float, ...] | None) -> NDArray[np.float64]:
+    """Advantages of right and of wrong responses, added up, by the end of sampling. Shape (ends, 2)."""
+    ends = update.every_end
+    groups = [group_of(end.right, end.drawn) for end in ends]
     if others is None:
         batch = large_batch(update)
-        rows = [advantages(update, [group_of(right, n)], batch)[0] for right in range(n + 1)]
-        return np.array([[row[:right].sum(), row[right:].sum()] for right, row in enumerate(rows)])
-    found = np.zeros((n + 1, 2))
-    for right in range(n + 1):
-        for counts in np.ndindex(*(n + 1,) * len(others)):
-            chance = math.prod(_chance(n, count, rate) for count, rate in zip(counts, others, strict=True))
-            groups = [group_of(right, n), *(group_of(count, n) for count in counts)]
-            row = advantages(update, groups)[0]
-            found[right] += chance * np.array([row[:right].sum(), row[right:].sum()])
+        rows = [advantages(update, [group], batch)[0] for group in groups]
+        return np.array([[row[: end.right].sum(), row[end.right :].sum()] for end, row in zip(ends, rows, strict=True)])
+    found = np.zeros((len(ends), 2))
+    for index, end in enumerate(ends):
+        for indices in np.ndindex(*(len(ends),) * len(others)):
+            chance = math.prod(ends[other].chance(rate) for other, rate in zip(indices, others, strict=True))
+            row = advantages(update, [groups[index], *(groups[other] for other in indices)])[0]
+            found[index] += chance * np.array([row[: end.right].sum(), row[end.right :].sum()])
     return found
 
 

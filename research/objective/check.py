@@ -16,7 +16,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -50,6 +50,15 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     ),
     "openrlhf": ("openrlhf==0.11.2",),
     "ms_swift": ("ms-swift==4.6.0",),
+    "trl_cgrpo": ("trl-cgrpo==0.2.0", "trl==1.14.2"),
+    "tinker_cookbook": (
+        "tinker-cookbook==0.6.1",
+        "tinker==0.38.0",
+        "chz==0.4.0",
+        "orjson==3.13.0",
+        "blobfile==3.3.0",
+        "lxml==6.1.3",
+    ),
 }
 """By trainer, the pinned package first."""
 LENGTHS = ((1, 3, 2), (2, 1, 3))
@@ -83,12 +92,27 @@ class Filtering(Protocol):
         ...
 
 
+class Stopping(Protocol):
+    """A trainer whose outcomes decide how many responses are drawn."""
+
+    def drawn(self, rewards: Sequence[float]) -> int:
+        """Return how many of a prompt's responses are drawn."""
+        ...
+
+
 @dataclass(frozen=True)
 class Combination:
     """Settings, and what the trainer's functions make of them."""
 
     settings: Mapping[str, Any]
     real: Real
+    drawn: Callable[[Sequence[float]], int] = len
+    """How many of a prompt's responses are drawn, as the reader says; ``real`` is then ``Stopping``, too."""
+
+    @property
+    def stops(self) -> bool:
+        """Whether outcomes decide it."""
+        return self.drawn is not len
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -191,20 +215,54 @@ def compared(name: str, combination: Combination) -> dict[str, Any]:
     return {
         "settings": dict(combination.settings),
         "tokens": max(
-            _error(_flat(token_factors(update, batch, width=WIDTH)), _flat(combination.real.factors(batch)))
+            _error(_flat(_factors(update, combination, batch)), _flat(combination.real.factors(batch)))
             for batch in [*batches(), *truncated(update)]
         ),
-        "weights": _error([_weight(update, rate) for rate in PASS_RATES], real_weights(update, combination.real)),
-        "special": max(_special_error(update, combination.real), _filter_error(update, combination.real)),
+        "weights": _error([_weight(update, rate) for rate in PASS_RATES], real_weights(update, combination)),
+        "special": max(
+            _special_error(update, combination), _filter_error(update, combination.real), _drawn_error(combination)
+        ),
         "rounding": max(combination.real.rounding(Group((value,) * size)) for size in SIZES for value in FRACTIONS),
     }
 
 
-def _special_error(update: Update, real: Real) -> float:
+def _factors(update: Update, combination: Combination, batch: Sequence[Group]) -> list[Any]:
+    """What the reader says of each token; 0 for responses that are not drawn."""
+    return _filled_up(batch, token_factors(update, _cut(combination, batch), width=WIDTH))
+
+
+def _cut(combination: Combination, batch: Sequence[Group]) -> list[Group]:
+    """The responses that are drawn."""
+    counts = [combination.drawn(group.rewards) for group in batch]
+    return [
+        Group(group.rewards[:count], group.lengths[:count], group.is_truncated[:count])
+        for group, count in zip(batch, counts, strict=True)
+    ]
+
+
+def _filled_up(batch: Sequence[Group], rows: Sequence[Any]) -> list[Any]:
+    return [np.pad(row, (0, len(group.rewards) - len(row))) for group, row in zip(batch, rows, strict=True)]
+
+
+def _drawn_error(combination: Combination) -> float:
+    """1 if the trainer draws another number of responses than the reader says, of any order; else 0."""
+    if not combination.stops:
+        return 0.0
+    real: Any = combination.real
+    orders = itertools.product((0.0, 1.0), repeat=len(LENGTHS[0]))
+    return float(any(real.drawn(order) != combination.drawn(order) for order in orders))
+
+
+def _special_error(update: Update, combination: Combination) -> float:
     """Largest error for groups of one and missing rewards."""
     return max(
         (
-            _error(_flat([row / update.gain for row in advantages(update, batch)]), _flat(real.advantages(batch)))
+            _error(
+                _flat(
+                    _filled_up(batch, [row / update.gain for row in advantages(update, _cut(combination, batch))]),
+                ),
+                _flat(combination.real.advantages(batch)),
+            )
             for batch in special(update)
         ),
         default=0.0,
@@ -257,28 +315,39 @@ def special(update: Update) -> list[list[Group]]:
     return found
 
 
-def real_weights(update: Update, real: Real) -> list[float]:
+def real_weights(update: Update, combination: Combination) -> list[float]:
     """Sum the expected update over all outcomes of the trainer's own functions, next to one prompt of pass rate 1/2."""
-    n = update.group_size
-    by_counts = {
-        (k, j): real.advantages([group_of(k, n), group_of(j, n)])[0] if k + j not in (0, 2 * n) else [0.0] * n
-        for k in range(n + 1)
-        for j in range(n + 1)
-    }
-    # A batch of equal rewards: advantages are 0, but for those without a baseline.
+    n, real = update.group_size, combination.real
+    rights = [(group_of(right, n), math.comb(n, right)) for right in range(n + 1)]
+    if combination.stops:
+        rights = [(Group(order), 1) for order in itertools.product((0.0, 1.0), repeat=n)]
+    found: list[tuple[Group, int, float, list[float]]] = []
+    even = 0.0
+    for other, others in rights:
+        chance = others * 0.5**n
+        even += chance * (real.drawn(other.rewards) if combination.stops else n)  # type: ignore[attr-defined]
+        for group, orders in rights:
+            is_equal = len({*group.rewards, *other.rewards}) == 1
+            # A batch of equal rewards: advantages are 0, but for those without a baseline.
+            row = [0.0] * n if is_equal else real.advantages([group, other])[0]
+            found.append((group, orders, chance, row))
     return [
         math.fsum(
-            math.comb(n, k)
-            * rate**k
-            * (1 - rate) ** (n - k)
-            * math.comb(n, j)
-            * 0.5**n
-            * (math.fsum(row[:k]) / rate - math.fsum(row[k:]) / (1 - rate))
-            / n
-            for (k, j), row in by_counts.items()
+            orders * chance * _chance(group, rate) * _scored(group, row, rate) for group, orders, chance, row in found
         )
+        / even
         for rate in PASS_RATES
     ]
+
+
+def _chance(group: Group, rate: float) -> float:
+    return math.prod(rate if reward else 1 - rate for reward in group.rewards)
+
+
+def _scored(group: Group, row: Sequence[float], rate: float) -> float:
+    """Advantages times scores: 1 / p of a right response, -1 / (1 - p) of a wrong one."""
+    scores = [1 / rate if reward else -1 / (1 - rate) for reward in group.rewards]
+    return math.fsum(value * score for value, score in zip(row, scores, strict=True))
 
 
 def _weight(update: Update, pass_rate: float) -> float:

@@ -56,7 +56,7 @@ def options() -> Mapping[str, Any]:
 
 
 @functools.cache
-def _advantage_code() -> Any:
+def advantage_code() -> Any:
     """The statements from ``unscorable_mask = ...`` to the line that sets NaN to 0, compiled."""
     from trl import GRPOTrainer
 
@@ -84,23 +84,35 @@ class Functions:
     def factors(self, groups: Sequence[Group]) -> list[list[float]]:
         """Return minus the gradient of the real loss by the log-probability of each token."""
         import torch
+
+        mask = mask_of(groups, torch.float64)
+        gradient = self.gradient(self._advantages(groups, torch.float64), mask, mask.sum())
+        return split(one_a_row(gradient, mask), groups)
+
+    def gradient(self, advantages: Any, mask: Any, count: Any, *, delta: float | None = None) -> Any:
+        """Return the gradient of the real loss by log-probabilities.
+
+        Args:
+            advantages: shape (responses,).
+            mask: 1 for each trained token. Shape (responses, WIDTH).
+            count: tokens of the update.
+            delta: TRL's largest ratio.
+        """
+        import torch
         from trl import GRPOTrainer
 
-        adv = self._advantages(groups, torch.float64)
-        mask = mask_of(groups, torch.float64)
-        logprobs = torch.zeros(len(adv), WIDTH, dtype=torch.float64, requires_grad=True)
-        ids = torch.zeros(len(adv), WIDTH, dtype=torch.long)
+        logprobs = torch.zeros(len(advantages), WIDTH, dtype=torch.float64, requires_grad=True)
+        ids = torch.zeros(len(advantages), WIDTH, dtype=torch.long)
         inputs = {
             "prompt_ids": ids[:, :1],
             "prompt_mask": torch.ones_like(ids[:, :1]),
             "completion_ids": ids,
             "completion_mask": mask,
-            "advantages": adv,
-            "num_items_in_batch": mask.sum(),
+            "advantages": advantages,
+            "num_items_in_batch": count,
         }
-        loss = GRPOTrainer._compute_loss(self._trainer(logprobs), None, inputs)
-        loss.backward()
-        return split(one_a_row(logprobs.grad, mask), groups)
+        GRPOTrainer._compute_loss(self._trainer(logprobs, delta), None, inputs).backward()
+        return logprobs.grad
 
     def rounding(self, group: Group) -> float:
         """Return the largest advantage in float32."""
@@ -111,33 +123,42 @@ class Functions:
         return float(self._advantages([group], torch.float32).abs().max())
 
     def _advantages(self, groups: Sequence[Group], dtype: Any) -> Any:
+        return self.scaled(rewards_of(groups, dtype)[:, None], len(groups[0].rewards))
+
+    def scaled(self, rewards: Any, size: int) -> Any:
+        """Return the advantage of each response. Shape (responses,).
+
+        Args:
+            rewards: shape (responses, 1).
+            size: responses of a group.
+        """
         import torch
         from trl.trainer.utils import nanstd
 
         trainer = SimpleNamespace(
             multi_objective_aggregation=self.aggregation,
             scale_rewards=self.scale,
-            reward_weights=torch.ones(1, dtype=dtype),
+            reward_weights=torch.ones(1, dtype=rewards.dtype),
             reward_funcs=[None],
         )
         space = {
             "torch": torch,
             "nanstd": nanstd,
             "self": trainer,
-            "rewards_per_func": rewards_of(groups, dtype)[:, None],
-            "num_generations": len(groups[0].rewards),
+            "rewards_per_func": rewards,
+            "num_generations": size,
             "device": "cpu",
         }
-        exec(_advantage_code(), space)
+        exec(advantage_code(), space)
         return space["advantages"]
 
-    def _trainer(self, logprobs: Any) -> Any:
+    def _trainer(self, logprobs: Any, delta: float | None) -> Any:
         """A stand-in with what the loss reads of a trainer."""
         import torch
         from trl import GRPOTrainer
 
         arguments = SimpleNamespace(
-            delta=None,
+            delta=delta,
             steps_per_generation=1,
             use_bias_correction_kl=True,
             sapo_temperature_pos=1.0,

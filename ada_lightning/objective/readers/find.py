@@ -6,7 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ada_lightning.objective.readers import ada, ms_swift, nemo_rl, openrlhf, prime_rl, skyrl, slime, trl, verl
+from ada_lightning.objective.readers import (
+    ada,
+    ms_swift,
+    nemo_rl,
+    openrlhf,
+    prime_rl,
+    skyrl,
+    slime,
+    tinker_cookbook,
+    trl,
+    trl_cgrpo,
+    verl,
+)
 from ada_lightning.objective.settings import SettingError, Trainer
 
 TRAINERS: Mapping[str, Trainer] = {
@@ -16,6 +28,8 @@ TRAINERS: Mapping[str, Trainer] = {
         verl,
         openrlhf,
         ms_swift,
+        trl_cgrpo,
+        tinker_cookbook,
         prime_rl,
         skyrl,
         nemo_rl,
