@@ -125,7 +125,7 @@ class Pool:
         if failed and reward is not None:
             raise ValueError(f"response {index} of prompt {self.prompt_id} has a reward, and failed={failed!r}")
         self._payloads[index] = payload
-        ids = (0,) * num_tokens  # a step only counts them
+        ids: Any = range(num_tokens)  # a step only counts them, and a range takes no room
         self._pools.tell(request, Outcome("", ids, tuple(logprobs), is_truncated, grade))
 
     def kept(self) -> list[Row]:

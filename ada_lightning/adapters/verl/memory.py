@@ -43,12 +43,16 @@ class Memory:
     def __init__(self, config: Any) -> None:
         self.config = config
         self.method, self.settings, own = settings_of(config)
+        self.max_tokens = int(config.data.max_response_length)
+        """Of the longest response."""
         self.id_column, self.timeout_s, self.actor = own["id_column"], float(own["timeout_s"]), own["actor"]
         self.brain: Any = None
         """A ``Brain``, or an ``ActorBrain`` that asks one; None until the data set has been read."""
         self.step = 0
         """Under way, or the next one; from 0."""
         self.needs_logprobs = False
+        self.workers_tell = draws_by_rule(config)
+        """Whether workers ask the brain while they draw, and tell it every response."""
         Memory.current = self
 
     def begin(self, prompts: Mapping[str, str]) -> None:
@@ -63,13 +67,13 @@ class Memory:
         data = self.config.data
         options: dict[str, Any] = {
             "num_prompts": int(data.train_batch_size),
-            "max_tokens": int(data.max_response_length),
+            "max_tokens": self.max_tokens,
             "trainer": "verl's synchronous trainer",
             "components": False,
             "seed": int(data.get("seed") or 0),
         } | self.settings
         brain = Brain(self.method, prompts, **options)
-        if not (by_rule := draws_by_rule(self.config)) and not brain.core.draws_once:
+        if not self.workers_tell and not brain.core.draws_once:
             raise ConfigError(
                 [
                     f"{self.method} decides while responses come in how many more to draw, so its workers have to ask: "
@@ -81,7 +85,7 @@ class Memory:
         self.needs_logprobs = brain.core.needs_logprobs
         print(brain.statement("verl's synchronous trainer, rewards that are weights, token-sum"), flush=True)
         self.brain = brain
-        if by_rule:
+        if self.workers_tell:
             self.brain = ActorBrain(self.actor, self.method, prompts, options)
 
 

@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("verl")
 
-from ada_lightning.adapters import Brain, Core
+from ada_lightning.adapters import Core
 from ada_lightning.adapters.verl import arguments, memory
+from ada_lightning.adapters.verl.actor import AskedBrain
 from ada_lightning.config.problems import ConfigError
 from tests.tapes import world
 from tests.unit.adapters import verl_world
@@ -35,7 +36,7 @@ def queue(monkeypatch):
 
 def trainer_of(folder, rule, objective="log", manager=None, **settings):
     """``settings`` with a dot are verl's own, the others the method's."""
-    chosen = {"method": rule} | ({"objective": objective} if rule in WITH_OBJECTIVE else {})
+    chosen = {"method": rule} | ({"objective": objective} if rule in WITH_OBJECTIVE or "advantage" in settings else {})
     chosen |= {key: value for key, value in settings.items() if "." not in key}
     core = Core(rule, PROMPTS, **{key: value for key, value in chosen.items() if key not in ("method", *arguments.OWN)})
     changes = {f"actor_rollout_ref.rollout.custom.ada.{key}": value for key, value in chosen.items()}
@@ -274,7 +275,7 @@ class Actor:
     """A brain whose calls are awaited, as a worker does them; of the driver's the answers come at once."""
 
     def __init__(self, name, method, prompts, options):
-        self.brain, self.name = Brain(method, prompts, **options), name
+        self.brain, self.name = AskedBrain(method, prompts, **options), name
 
     def __getattr__(self, call):
         found = getattr(self.brain, call)
