@@ -570,13 +570,36 @@ def _verl_slow() -> str:
 
 
 def _verl_cost() -> str:
-    """Return milliseconds of verl's driver, by the size of a step."""
-    parts = ("choose_ms", "sample_ms", "state_ms")
+    """Return milliseconds of verl's trainer and of the actor, by the size of a step."""
+    found = _load("cost", DOCS / "studies" / "verl")
+    parts = ("choose_ms", "sample_ms", "last_ms", "state_ms", "actor_ms", "theirs_ms")
     lines = [
-        [f"{row['prompts']:,} x {row['responses']}", *(f"{row[part]:.0f}" for part in parts)]
-        for row in _load("memory", DOCS / "studies" / "verl")["costs"]
+        [
+            f"{row['prompts']:,} x {row['responses']}, {where}",
+            *(f"{row[part]:,.0f}" if part in row else "" for part in parts),
+        ]
+        for where, rows in (("in the driver", found["trainer"]), ("actor", found["actor"]))
+        for row in rows
     ]
-    return _markdown(["prompts x responses", "chosen", "sampled", "state"], lines)
+    head = ["prompts x responses, memory", "chosen", "sampled", "behind the last", "state", "actor", "theirs"]
+    return _markdown(head, lines)
+
+
+def _verl_room() -> str:
+    """Return what a brain with many prompts takes."""
+    lines = [
+        [
+            f"`{row['method']}`",
+            f"{row['prompts']:,}",
+            f"{row['texts_mb']:,.0f} MB",
+            f"{row['after_steps_mb']:,.0f} MB",
+            f"{row['made_s']:.1f} s",
+            f"{max(row['choose_s']):.1f} s",
+            f"{max(row['state_bytes']) / 1e6:,.1f} MB",
+        ]
+        for row in _load("cost", DOCS / "studies" / "verl")["rooms"]
+    ]
+    return _markdown(["method", "prompts", "ids and texts", "memory", "made in", "slowest choice", "state"], lines)
 
 
 def _gate() -> str:
@@ -653,6 +676,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "trl_cgrpo": _trl_cgrpo,
     "verl_slow": _verl_slow,
     "verl_cost": _verl_cost,
+    "verl_room": _verl_room,
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},

@@ -63,6 +63,7 @@ START_ONLY = {
     "benchmarks.step_vs_trl",
     "benchmarks.tables",
     "benchmarks.trl_cgrpo",
+    "benchmarks.verl_cost",
     "benchmarks.verl_memory",
     "studies.factor",
     "studies.field.controls",

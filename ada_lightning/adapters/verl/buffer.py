@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +11,7 @@ import numpy as np
 import torch
 
 from ada_lightning.adapters.verl.arguments import memory_refusals
-from ada_lightning.adapters.verl.memory import Memory
+from ada_lightning.adapters.verl.memory import Memory, without_collector
 from ada_lightning.adapters.verl.tokens import end_ids
 from ada_lightning.config.problems import ConfigError
 
@@ -85,7 +83,7 @@ class AdaReplayBuffer(ReplayBuffer):
             )
         self._sessions, self._read = {}, set()
         lost = self._wait(batch_size)
-        with _without_collector():
+        with without_collector():
             return self._finish(lost, global_steps)
 
     def _finish(self, lost: set[str], global_steps: int) -> tuple[Any, dict[str, Any]]:
@@ -121,7 +119,7 @@ class AdaReplayBuffer(ReplayBuffer):
         heard = shown = time.time()
         while True:
             self._sync_metadata_from_transfer_queue()
-            with _without_collector():
+            with without_collector():
                 self._hear(self.finished_keys[_TRAIN] | self.failure_keys[_TRAIN])
             running = self.pending_keys[_TRAIN] | self.running_keys[_TRAIN]
             num_done = len(self.finished_keys[_TRAIN]) + len(self.failure_keys[_TRAIN])
@@ -211,18 +209,6 @@ class AdaReplayBuffer(ReplayBuffer):
         others = {*self.partitions[_TRAIN], *self.prompt_global_steps[_TRAIN]}.difference(keys)
         if others:
             transfer_queue.kv_clear(keys=sorted(others), partition_id=_TRAIN)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause the search for cycles: of many new objects none is in one, and at 4,096 x 16 it takes half of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _generation_config(config: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import product
 
 import pytest
@@ -104,6 +105,23 @@ def test_a_reward_that_never_comes_is_ungraded_and_the_others_of_its_prompt_coun
     assert step.weights == pytest.approx(weights[1], rel=1e-6)
     assert step.figures["ada/ungraded/timeout"] >= 2
     assert trainer.train_dataset._memory.brain.state_dict()["core"] == state
+
+
+def test_complete_prompts_are_told_while_others_are_drawn(queue, tmp_path, monkeypatch):
+    trainer = trainer_of(tmp_path, "ada", timeout_s=0.3)
+    trainer.agent_loop_manager.limit_s = 5.0
+    monkeypatch.setattr(verl_world.Scripted, "hangs", frozenset({(0, 2, 1)}))
+    brain, buffer, waiting = trainer.train_dataset._memory.brain, trainer.replay_buffer, []
+    poll = buffer._wait_for_next_poll
+
+    def and_look(*given):
+        waiting.append(brain.waiting())
+        return poll(*given)
+
+    monkeypatch.setattr(buffer, "_wait_for_next_poll", and_look)
+    played(trainer, queue, 1)
+    assert [*waiting[0]] == [(0, 2)]
+    assert gc.isenabled()
 
 
 def test_what_comes_late_is_neither_counted_nor_left_in_the_queue(queue, tmp_path):
