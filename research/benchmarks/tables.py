@@ -570,19 +570,24 @@ def _verl_slow() -> str:
 
 
 def _verl_cost() -> str:
-    """Return milliseconds of verl's trainer and of the actor, by the size of a step."""
-    found = _load("cost", DOCS / "studies" / "verl")
-    parts = ("choose_ms", "sample_ms", "last_ms", "state_ms", "actor_ms", "theirs_ms")
+    """Return milliseconds of verl's trainer where it holds the memory, by the size of a step."""
+    head = ["chosen", "sampled", "behind the last", "state", "theirs"]
+    return _verl_times("trainer", ("choose_ms", "sample_ms", "last_ms", "state_ms", "theirs_ms"), head)
+
+
+def _verl_actor() -> str:
+    """Return milliseconds of verl's trainer, of its workers and of the actor that holds the memory."""
+    head = ["calls", "chosen", "sampled", "behind the last", "actor", "workers", "a lone call"]
+    parts = ("calls", "choose_ms", "sample_ms", "last_ms", "actor_ms", "told_ms", "call_ms")
+    return _verl_times("actor", parts, head)
+
+
+def _verl_times(where: str, parts: Sequence[str], head: list[str]) -> str:
     lines = [
-        [
-            f"{row['prompts']:,} x {row['responses']}, {where}",
-            *(f"{row[part]:,.0f}" if part in row else "" for part in parts),
-        ]
-        for where, rows in (("in the driver", found["trainer"]), ("actor", found["actor"]))
-        for row in rows
+        [f"{row['prompts']:,} x {row['responses']}", *(f"{row[part]:,.0f}" for part in parts)]
+        for row in _load("cost", DOCS / "studies" / "verl")[where]
     ]
-    head = ["prompts x responses, memory", "chosen", "sampled", "behind the last", "state", "actor", "theirs"]
-    return _markdown(head, lines)
+    return _markdown(["prompts x responses", *head], lines)
 
 
 def _verl_room() -> str:
@@ -676,6 +681,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "trl_cgrpo": _trl_cgrpo,
     "verl_slow": _verl_slow,
     "verl_cost": _verl_cost,
+    "verl_actor": _verl_actor,
     "verl_room": _verl_room,
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),

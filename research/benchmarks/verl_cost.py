@@ -1,4 +1,4 @@
-"""What a memory costs verl's trainer: processor time of its thread, of the actor, and room for a million prompts.
+"""What a memory costs verl's trainer: time of its thread and of the actor, and room for a million prompts.
 
 ``python -m research.benchmarks.verl_cost --package FOLDER`` measures it, with verl in a folder of its own as for
 :mod:`research.benchmarks.verl_memory`. Ray must be able to start here.
@@ -8,7 +8,8 @@
 reading of its keys at each poll, is taken off and said beside.
 *Behind the last* is the part after the poll that found the last prompt complete: the trainer waits for that part.
 
-**Actor.** A rule that draws all responses of a step in blocks, and a call for each response, as workers make them.
+**Actor.** A rule that draws responses in blocks until the last two are wrong, or gives a prompt up by what earlier steps
+showed. Each response is one call, as workers make them. A lone call is timed by the clock: it is what a block waits for.
 
 **Room.** Resident memory of a process before and behind a brain with so many prompts of 200 characters.
 
@@ -189,8 +190,14 @@ def _asked(num_prompts: int, group_size: int) -> dict[str, Any]:
             queue.put(f"{step}-{slot}", asked_for)
         parts = _sampled(buffer, queue, step, num_prompts)
         times.append({"choose": chosen, "told": told_s, "actor": _actor_seconds(actor) - actor_s} | parts)
+    lone = []
+    for _ in range(200):
+        begun = time.perf_counter()
+        ray.get(actor.tell.remote(0, 0, {}))
+        lone.append(time.perf_counter() - begun)
     ray.kill(actor)
-    return {"prompts": num_prompts, "responses": group_size, "calls": calls} | _medians(times)
+    sizes = {"prompts": num_prompts, "responses": group_size, "calls": calls}
+    return sizes | _medians(times) | {"call_ms": 1000 * statistics.median(lone)}
 
 
 def _actor_seconds(actor: Any) -> float:
