@@ -5,11 +5,11 @@
 
 **Trainer.** Processor time of the thread that calls ``sample``, for a step whose prompts become complete over
 30 polls of the replay buffer, 2 s each with verl's defaults. Time of the stand-in for verl's queue, and of verl's own
-reading of its keys at each poll, is taken off and said beside.
+reading of its keys at each poll, is taken off, and named apart.
 *Behind the last* is the part after the poll that found the last prompt complete: the trainer waits for that part.
 
-**Actor.** A rule that draws responses in blocks until the last two are wrong, or gives a prompt up by what earlier steps
-showed. Each response is one call, as workers make them. A lone call is timed by the clock: it is what a block waits for.
+**Actor.** A rule that draws in blocks until the last two are wrong, or gives a prompt up by what earlier steps showed.
+Each response is one call, as workers make them. A lone call is timed by the clock: it is what a block waits for.
 
 **Room.** Resident memory of a process before and behind a brain with so many prompts of 200 characters.
 

@@ -120,7 +120,7 @@ def test_complete_prompts_are_told_while_others_are_drawn(queue, tmp_path, monke
 
     monkeypatch.setattr(buffer, "_wait_for_next_poll", and_look)
     played(trainer, queue, 1)
-    assert [*waiting[0]] == [(0, 2)]
+    assert {place: len(indices) for place, indices in waiting[0].items()} == {(0, 1): 1, (0, 2): 4}  # one of 1 failed
     assert gc.isenabled()
 
 
