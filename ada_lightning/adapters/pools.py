@@ -125,12 +125,15 @@ class Pool:
         if self._pools.composed.settings.asks_grader(is_truncated=is_truncated):
             found = None if isinstance(answer, _NotTold) else answer
             grade = Verdict(None if failed else self._checked(index, reward), found, dict(components or {}), failed)
-        told = {"answer": not isinstance(answer, _NotTold), "components": components is not None}
-        self._check_told(index, num_tokens, failed, told | {"logprobs": len(logprobs) == num_tokens})
+        if num_tokens < 0:
+            raise ValueError(f"response {index} of prompt {self.prompt_id}: num_tokens = {num_tokens} is negative")
+        if self._pools.composed.needs and not failed:
+            told = {"answer": not isinstance(answer, _NotTold), "components": components is not None}
+            self._check_told(index, told | {"logprobs": len(logprobs) == num_tokens})
         if failed and reward is not None:
             raise ValueError(f"response {index} of prompt {self.prompt_id} has a reward, and failed={failed!r}")
         self._payloads[index] = payload
-        ids = (0,) * num_tokens  # a step only counts them
+        ids: Any = range(num_tokens)  # a step only counts them, and a range takes no room
         self._pools.tell(request, Outcome("", ids, tuple(logprobs), is_truncated, grade))
 
     def kept(self) -> list[Row]:
@@ -184,10 +187,8 @@ class Pool:
             )
         return float(reward)
 
-    def _check_told(self, index: int, num_tokens: int, failed: str, told: Mapping[str, bool]) -> None:
-        if num_tokens < 0:
-            raise ValueError(f"response {index} of prompt {self.prompt_id}: num_tokens = {num_tokens} is negative")
-        missing = sorted(name for name in self._pools.composed.needs if not told[name] and not failed)
+    def _check_told(self, index: int, told: Mapping[str, bool]) -> None:
+        missing = sorted(name for name in self._pools.composed.needs if not told[name])
         if missing:
             raise ValueError(
                 f"response {index} of prompt {self.prompt_id}: this method looks at {' and '.join(missing)} of every "

@@ -21,7 +21,7 @@ The records here are plain Python, so that reward workers can use them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -404,5 +404,8 @@ class ResponseGroup:
 
     def with_advantages(self, advantages: Sequence[float]) -> ResponseGroup:
         """Write down what each kept response weighs, in the order of ``kept``."""
-        pairs = zip(self.kept, advantages, strict=True)
-        return replace(self, kept=tuple(replace(kept, advantage=advantage) for kept, advantage in pairs))
+        weighed = tuple(
+            KeptResponse(kept.response, kept.selection_weight, kept.inverse_probability, advantage)
+            for kept, advantage in zip(self.kept, advantages, strict=True)
+        )
+        return ResponseGroup(self.pool, weighed, self.is_surplus)

@@ -586,13 +586,41 @@ def _age_limits() -> str:
 
 
 def _verl_cost() -> str:
-    """Return milliseconds of verl's driver, by the size of a step."""
-    parts = ("choose_ms", "sample_ms", "state_ms")
+    """Return milliseconds of verl's trainer where it holds the memory, by the size of a step."""
+    head = ["chosen", "sampled", "behind the last", "state", "theirs"]
+    return _verl_times("trainer", ("choose_ms", "sample_ms", "last_ms", "state_ms", "theirs_ms"), head)
+
+
+def _verl_actor() -> str:
+    """Return milliseconds of verl's trainer, of its workers and of the actor that holds the memory."""
+    head = ["calls", "chosen", "sampled", "behind the last", "actor", "workers", "a lone call"]
+    parts = ("calls", "choose_ms", "sample_ms", "last_ms", "actor_ms", "told_ms", "call_ms")
+    return _verl_times("actor", parts, head)
+
+
+def _verl_times(where: str, parts: Sequence[str], head: list[str]) -> str:
     lines = [
-        [f"{row['prompts']:,} x {row['responses']}", *(f"{row[part]:.0f}" for part in parts)]
-        for row in _load("memory", DOCS / "studies" / "verl")["costs"]
+        [f"{row['prompts']:,} x {row['responses']}", *(f"{row[part]:,.0f}" for part in parts)]
+        for row in _load("cost", DOCS / "studies" / "verl")[where]
     ]
-    return _markdown(["prompts x responses", "chosen", "sampled", "state"], lines)
+    return _markdown(["prompts x responses", *head], lines)
+
+
+def _verl_room() -> str:
+    """Return what a brain with many prompts takes."""
+    lines = [
+        [
+            f"`{row['method']}`",
+            f"{row['prompts']:,}",
+            f"{row['texts_mb']:,.0f} MB",
+            f"{row['after_steps_mb']:,.0f} MB",
+            f"{row['made_s']:.1f} s",
+            f"{max(row['choose_s']):.1f} s",
+            f"{max(row['state_bytes']) / 1e6:,.1f} MB",
+        ]
+        for row in _load("cost", DOCS / "studies" / "verl")["rooms"]
+    ]
+    return _markdown(["method", "prompts", "ids and texts", "memory", "made in", "slowest choice", "state"], lines)
 
 
 def _gate() -> str:
@@ -670,6 +698,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "age_limits": _age_limits,
     "verl_slow": _verl_slow,
     "verl_cost": _verl_cost,
+    "verl_actor": _verl_actor,
+    "verl_room": _verl_room,
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},

@@ -1,26 +1,24 @@
-"""What verl's modes do to slow prompts, and what a memory costs there.
+"""What verl's modes do to slow prompts.
 
 ``python -m research.benchmarks.verl_memory --package FOLDER`` measures it. verl stands in a folder of its own, which
 comes behind everything that is installed, since its wheel has packages called ``tests`` and ``scripts``.
 ``docs/verl.md`` has the command that makes it.
 
-**Slow prompts.** verl's own replay buffers, and ours, on a stand-in for their queue with a clock of its own. Half of
-the prompts take 1 tick and half 20, and independently half of the groups have a signal. An update of the asynchronous
-trainer takes 4 ticks. Its warm-up has three batches. The speeds are invented, so only the direction is evidence.
+verl's own replay buffers, and ours, on a stand-in for their queue with a clock of its own. Half of the prompts take 1
+tick and half 20, and independently half of the groups have a signal. An update of the asynchronous trainer takes
+4 ticks. Its warm-up has three batches. The speeds are invented, so only the direction is evidence.
 
-**Cost.** Processor time of verl's driver for a step of a memory, everything of ours included: the prompts chosen and
-handed out, the rewards read from the stand-in and told, the weights written. Writes ``docs/studies/verl/memory.json``;
-``python -m research.benchmarks.tables`` makes the tables of it.
+Writes ``docs/studies/verl/memory.json``; ``python -m research.benchmarks.tables`` makes the table of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import logging
 import random
 import statistics
 import sys
-import time
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,10 +32,8 @@ SLOW_TICKS = 20
 UPDATE_TICKS = 4
 WARM_UP_BATCHES = 3
 STEPS = 400
-LENGTH = 64
-"""Tokens of a response where costs are measured."""
-SIZES = ((512, 8), (4096, 16))
-"""Prompts of a step, and responses of a prompt."""
+MAX_TOKENS = 128
+"""Of a response."""
 
 
 @dataclass
@@ -123,19 +119,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--package", type=Path, required=True, help="folder with verl and what it needs")
     parser.add_argument("--steps", type=int, default=STEPS, help="of each mode")
-    parser.add_argument("--no-cost", action="store_true", help="leave the processor times out")
     options = parser.parse_args()
-    if not (options.package / "verl").is_dir():
-        sys.exit(f"error: {options.package} has no verl; docs/verl.md has the command that makes it")
-    sys.path.append(str(options.package.resolve()))
-    import logging
-
-    logging.disable(logging.INFO)
+    find_verl(options.package)
     rows = slow_prompts(options.steps)
     for row in rows:
         print(row, flush=True)
-    costs = [] if options.no_cost else [cost(*size) for size in SIZES]
-    print(save("memory", folder=DOCS / "studies" / "verl", module="verl_memory", rows=rows, costs=costs))
+    print(save("memory", folder=DOCS / "studies" / "verl", module="verl_memory", rows=rows))
+
+
+def find_verl(package: Path) -> None:
+    """Let Python find verl in this folder, behind everything that is installed, and say less."""
+    if not (package / "verl").is_dir():
+        sys.exit(f"error: {package} has no verl; docs/verl.md has the command that makes it")
+    sys.path.append(str(package.resolve()))
+    logging.disable(logging.INFO)
 
 
 def slow_prompts(steps: int) -> list[dict[str, Any]]:
@@ -166,7 +163,7 @@ def _shares(queue: Queue, trained: list[bool], thrown: int) -> dict[str, Any]:
     }
 
 
-def _on_its_clock(queue: Queue) -> None:
+def on_its_clock(queue: Queue) -> None:
     """Let verl's replay buffers see this queue, and wait by its clock."""
     import verl.trainer.ppo.v1.replay_buffer as theirs
 
@@ -185,7 +182,7 @@ def _on_its_clock(queue: Queue) -> None:
 def _verl(cls: Any, mode: str, steps: int, **options: Any) -> dict[str, Any]:
     """Train on what one of verl's own replay buffers gives."""
     queue = Queue()
-    _on_its_clock(queue)
+    on_its_clock(queue)
     buffer = cls(trainer_mode=mode, trainer_config={}, sampler_kwargs={}, refill_fn=queue.ask, **options)
     is_async = mode != "sync"
     trained: list[bool] = []
@@ -205,8 +202,8 @@ def _verl(cls: Any, mode: str, steps: int, **options: Any) -> dict[str, Any]:
     return _shares(queue, trained, thrown)
 
 
-def _memory_of(method: str, *, num_prompts: int, known: int, group_size: int, queue: Queue) -> Any:
-    """Our replay buffer with a brain, for a trainer of so many prompts a step."""
+def memory_of(method: str, *, num_prompts: int, known: int, group_size: int, queue: Queue) -> Any:
+    """Return our replay buffer with a brain, for a trainer of so many prompts a step."""
     from omegaconf import OmegaConf
 
     from ada_lightning.adapters import Brain
@@ -217,7 +214,7 @@ def _memory_of(method: str, *, num_prompts: int, known: int, group_size: int, qu
     config: dict[str, Any] = {
         "data": {
             "train_batch_size": num_prompts,
-            "max_response_length": 2 * LENGTH,
+            "max_response_length": MAX_TOKENS,
             "dataloader_num_workers": 0,
         },
         "trainer": {"v1": {"trainer_mode": "sync"}},
@@ -233,15 +230,15 @@ def _memory_of(method: str, *, num_prompts: int, known: int, group_size: int, qu
         max_off_policy_strategy="drop",
     )  # fmt: skip
     names = [f"p{number}" for number in range(known)]
-    buffer.memory.brain = Brain(method, names, num_prompts=num_prompts, max_tokens=2 * LENGTH, group_size=group_size)
+    buffer.memory.brain = Brain(method, names, num_prompts=num_prompts, max_tokens=MAX_TOKENS, group_size=group_size)
     return buffer
 
 
 def _ours(method: str, steps: int) -> dict[str, Any]:
     """Train on what ours gives. Whether a prompt is slow, and whether it has a signal, is the prompt's own."""
     queue = Queue()
-    _on_its_clock(queue)
-    buffer = _memory_of(method, num_prompts=BATCH, known=50 * BATCH, group_size=2, queue=queue)
+    on_its_clock(queue)
+    buffer = memory_of(method, num_prompts=BATCH, known=50 * BATCH, group_size=2, queue=queue)
     kinds: dict[str, tuple[bool, bool]] = {}
     trained: list[bool] = []
     for step in range(1, steps + 1):
@@ -257,38 +254,6 @@ def _ours(method: str, steps: int) -> dict[str, Any]:
         trained += [queue.all[uid].is_slow for uid in uids]
         queue.kv_clear([*uids, *batch.keys], "train")
     return _shares(queue, trained, 0)
-
-
-def cost(num_prompts: int, group_size: int, method: str = "ada", steps: int = 4) -> dict[str, Any]:
-    """Return milliseconds of processor time of the driver for a step, the median of some."""
-    queue = Queue()
-    _on_its_clock(queue)
-    buffer = _memory_of(method, num_prompts=num_prompts, known=20 * num_prompts, group_size=group_size, queue=queue)
-    times: list[tuple[float, float, float]] = []
-    for step in range(1, steps + 1):
-        begun = time.process_time()
-        handouts = buffer.memory.brain.choose()
-        chosen = time.process_time()
-        for handout in handouts:
-            columns = {"ada_step": handout.step, "ada_slot": handout.slot}
-            asked = Asked(queue.now, False, handout.slot % 2 == 0, step, columns, LENGTH, group_size)
-            queue.put(f"{step}-{handout.slot}", asked)
-        buffer.memory.step = step - 1
-        sampled = time.process_time()
-        batch, _ = buffer.sample(step, "train", num_prompts)
-        ended = time.process_time()
-        state = buffer.memory.brain.state_dict()
-        times.append((chosen - begun, ended - sampled, time.process_time() - ended))
-        queue.kv_clear([*queue.asked, *batch.keys], "train")
-        assert state["core"]["step"] == step
-    parts = [1000 * statistics.median(part) for part in zip(*times, strict=True)]
-    return {
-        "prompts": num_prompts,
-        "responses": group_size,
-        "choose_ms": parts[0],
-        "sample_ms": parts[1],
-        "state_ms": parts[2],
-    }
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ START_ONLY = {
     "benchmarks.tables",
     "benchmarks.trl_cgrpo",
     "benchmarks.age_limits",
+    "benchmarks.verl_cost",
     "benchmarks.verl_memory",
     "hosts.faults",
     "hosts.join",

@@ -19,6 +19,23 @@ DEFAULT_NAME = "ada_brain"
 """``custom.ada.actor`` unless given."""
 
 
+class AskedBrain(Brain):
+    """The brain as workers ask it, with one call for each news of a prompt: calls are what an actor costs."""
+
+    def tell(self, step: int, slot: int, results: Mapping[int, Mapping[str, Any]]) -> tuple[tuple[int, ...], bool]:
+        """Say what became of responses of one prompt.
+
+        Returns:
+            The indices of what the prompt wants next, and whether it is done, whatever becomes of the others.
+
+        Raises:
+            ValueError: as of ``add``.
+        """
+        self.add(step, slot, results)
+        handout = self.hand_out(step, slot)
+        return () if handout is None else handout.indices, self.is_done(step, slot)
+
+
 class ActorBrain:
     """The calls of a :class:`~ada_lightning.adapters.brain.Brain` that the driver makes, each waiting for its answer.
 
@@ -34,7 +51,7 @@ class ActorBrain:
 
     def __init__(self, name: str | None, method: str, prompts: Mapping[str, str], options: Mapping[str, Any]) -> None:
         self.name = name or DEFAULT_NAME
-        actor = ray.remote(num_cpus=0)(Brain).options(name=self.name)
+        actor = ray.remote(num_cpus=0)(AskedBrain).options(name=self.name)
         try:
             self._actor = actor.remote(method, dict(prompts), **options)
         except ValueError as error:  # Ray's answer to a name that is taken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ada_lightning.adapters.verl.arguments import memory_refusals
-from ada_lightning.adapters.verl.memory import Memory
+from ada_lightning.adapters.verl.memory import Memory, without_collector
 from ada_lightning.adapters.verl.tokens import end_ids
 from ada_lightning.config.problems import ConfigError
 
@@ -41,7 +41,8 @@ class AdaReplayBuffer(ReplayBuffer):
     """For ``trainer.v1.sampler.custom_sampler``: the training batches of verl's synchronous trainer, by a method.
 
     It waits until every prompt of the step is complete, and no longer than ``custom.ada.timeout_s`` seconds without any
-    news. What has no reward by then is ungraded. Then the brain learns, and what trains gets its weight for a reward.
+    news. What has no reward by then is ungraded. Meanwhile it reads and tells the prompts that are complete already, so
+    that little is left to do behind the last one. Then the brain learns, and what trains gets its weight for a reward.
     The rest is taken out of the queue. Held-out batches are verl's own.
 
     Raises:
@@ -60,6 +61,10 @@ class AdaReplayBuffer(ReplayBuffer):
             raise ConfigError(problems)
         self.memory = Memory(config)
         self._end_ids: frozenset[int] | None = None
+        self._sessions: dict[tuple[int, int], _Session] = {}
+        """Read so far of the step under way, by slot and index."""
+        self._read: set[str] = set()
+        """Keys of rows that were looked at."""
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
         """Return what trains of the step, and the figures of :meth:`ada_lightning.adapters.brain.Brain.finish`.
@@ -76,8 +81,16 @@ class AdaReplayBuffer(ReplayBuffer):
                 f"verl is at step {global_steps}, and the memory has learned from {memory.step} steps: the checkpoint "
                 "was written without it. Start from its weights (trainer.resume_mode=disable), or without a memory"
             )
+        self._sessions, self._read = {}, set()
         lost = self._wait(batch_size)
-        sessions = self._sessions()
+        with without_collector():
+            return self._finish(lost, global_steps)
+
+    def _finish(self, lost: set[str], global_steps: int) -> tuple[Any, dict[str, Any]]:
+        """Read what is left, let the brain learn, and put the weights into the queue."""
+        memory, brain = self.memory, self.memory.brain
+        self._hear(None)
+        sessions = self._sessions
         for (step, slot), indices in brain.waiting(memory.step).items():
             found = {index: sessions[slot, index].told for index in indices if (slot, index) in sessions}
             if found:
@@ -106,6 +119,8 @@ class AdaReplayBuffer(ReplayBuffer):
         heard = shown = time.time()
         while True:
             self._sync_metadata_from_transfer_queue()
+            with without_collector():
+                self._hear(self.finished_keys[_TRAIN] | self.failure_keys[_TRAIN])
             running = self.pending_keys[_TRAIN] | self.running_keys[_TRAIN]
             num_done = len(self.finished_keys[_TRAIN]) + len(self.failure_keys[_TRAIN])
             if not running and num_done >= batch_size:
@@ -116,46 +131,65 @@ class AdaReplayBuffer(ReplayBuffer):
                 return running
             shown = self._wait_for_next_poll(_TRAIN, shown)
 
-    def _sessions(self) -> dict[tuple[int, int], _Session]:
-        """Return what lies in the queue of the step under way, by slot and index."""
-        keys = [key for key, tag in self.partitions[_TRAIN].items() if "seq_len" in tag]
+    def _hear(self, prompts: Collection[str] | None) -> None:
+        """Read the rows of these prompts, which are complete, or all; tell the brain where no worker does."""
+        rows = self.partitions[_TRAIN].items()
+        keys = [key for key, tag in rows if "seq_len" in tag and key not in self._read]
+        if prompts is not None:
+            keys = [key for key in keys if key.split("_")[0] in prompts]
         if not keys:
-            return {}
+            return
+        self._read.update(keys)
+        found = self._sessions_of(keys)
+        self._sessions |= found
+        if not self.memory.workers_tell:
+            told: dict[int, dict[int, Mapping[str, Any]]] = {}
+            for (slot, index), session in found.items():
+                told.setdefault(slot, {})[index] = session.told
+            for slot, results in told.items():
+                self.memory.brain.add(self.memory.step, slot, results)
+
+    def _sessions_of(self, keys: Sequence[str]) -> dict[tuple[int, int], _Session]:
+        """Return what lies there of the step under way, by slot and index."""
         fields = ["ada_step", "ada_slot", "rm_scores", "response_mask", "responses"]
         if self.memory.needs_logprobs:
             fields.append("rollout_log_probs")
-        data = transfer_queue.kv_batch_get(keys=keys, partition_id=_TRAIN, select_fields=fields)
+        data = transfer_queue.kv_batch_get(keys=list(keys), partition_id=_TRAIN, select_fields=fields)
         steps, slots = _plain(data["ada_step"]), _plain(data["ada_slot"])
         rewards, masks, responses = (_Ragged.of(data[name]) for name in ("rm_scores", "response_mask", "responses"))
         logprobs = _Ragged.of(data["rollout_log_probs"]) if self.memory.needs_logprobs else None
-        reward, num_tokens = rewards.sums(), masks.sums()
-        rows: dict[tuple[int, int], list[int]] = {}
+        reward, num_tokens = rewards.sums().tolist(), masks.sums().astype(int).tolist()
+        lengths, is_truncated = masks.lengths().tolist(), self._are_truncated(responses)
+        rows: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for place, key in enumerate(keys):
             if steps[place] == self.memory.step:
-                rows.setdefault((int(slots[place]), int(key.split("_")[1])), []).append(place)
+                _, session, turn = key.split("_")
+                rows.setdefault((int(slots[place]), int(session)), []).append((int(turn), place))
         found = {}
-        for where, places in rows.items():
-            places.sort(key=lambda place: int(keys[place].split("_")[2]))
+        for where, turns in rows.items():
+            places = [place for _, place in sorted(turns)]
             last = places[-1]
             told: dict[str, Any] = {
-                "reward": float(reward[last]),
-                "num_tokens": int(sum(num_tokens[place] for place in places)),
-                "is_truncated": self._is_truncated(responses.row(last)),
+                "reward": reward[last],
+                "num_tokens": sum(num_tokens[place] for place in places),
+                "is_truncated": is_truncated[last],
             }
             if logprobs is not None:
                 own = [logprobs.row(place)[masks.row(place) > 0].tolist() for place in places]
                 told["logprobs"] = [value for values in own for value in values]
             found[where] = _Session(
-                tuple(keys[place] for place in places), tuple(masks.length(place) for place in places), told
+                tuple(keys[place] for place in places), tuple(lengths[place] for place in places), told
             )
         return found
 
-    def _is_truncated(self, response: Any) -> bool:
-        if len(response) < int(self.memory.config.data.max_response_length):
-            return False
+    def _are_truncated(self, responses: _Ragged) -> list[bool]:
+        is_long = responses.lengths() >= self.memory.max_tokens
+        if not is_long.any():
+            return list(is_long.tolist())
         if self._end_ids is None:
             self._end_ids = end_ids(getattr(self._trainer, "tokenizer", None), _generation_config(self.memory.config))
-        return int(response[-1]) not in self._end_ids
+        last = responses.values[responses.ends[1:] - 1]
+        return list((is_long & ~np.isin(last, list(self._end_ids))).tolist())
 
     def _put(self, weights: Sequence[tuple[_Session, float]]) -> None:
         """Write weights as rewards, on the last position of every row."""
@@ -206,8 +240,9 @@ class _Ragged:
         rows, width = column.shape
         return cls(column.reshape(-1).numpy(), np.arange(rows + 1) * width)
 
-    def length(self, row: int) -> int:
-        return int(self.ends[row + 1] - self.ends[row])
+    def lengths(self) -> Any:
+        """Return the length of each row. Shape ``(rows,)``."""
+        return np.diff(self.ends)
 
     def row(self, row: int) -> Any:
         return self.values[self.ends[row] : self.ends[row + 1]]

@@ -32,7 +32,9 @@ if missing := [name for name in NAMES if not hasattr(_Worker, name)]:
 
 _log = logging.getLogger(__name__)
 _WAIT_S = 0.2
-"""Seconds after which a prompt that waits for others is looked at again."""
+"""Least seconds after which a prompt that waits for others asks again."""
+_ASKS_PER_S = 1000
+"""Most of such questions of all prompts together: the actor answers some thousands a second."""
 
 
 class AdaAgentLoopWorker(_Worker):
@@ -46,6 +48,7 @@ class AdaAgentLoopWorker(_Worker):
         """Compose the method, or remember whom to ask, and find what ends a response."""
         self.has_memory = has_memory(config)
         self.steps: Any = None if self.has_memory else prompt_steps(config)
+        self.brain: Any = None
         self.actor_name = settings_of(config)[2]["actor"] or DEFAULT_NAME
         self.end_ids = end_ids(self.tokenizer, getattr(self.model_config, "generation_config", None))
         self.max_tokens = int(config.data.max_response_length)
@@ -99,7 +102,8 @@ class AdaAgentLoopWorker(_Worker):
 
         The replay buffer of the driver puts the weights there, once the whole step is complete.
         """
-        brain = ray.get_actor(self.actor_name)
+        if self.brain is None:
+            self.brain = ray.get_actor(self.actor_name)
         step, slot = int(prompt["ada_step"]), int(prompt["ada_slot"])
         wanted: Sequence[int] = range(int(prompt.pop("__rollout_n__", 0)))
         prompt.pop("__do_sample__", None)
@@ -111,21 +115,19 @@ class AdaAgentLoopWorker(_Worker):
                         sampling_params, trajectory=trajectory, trace=trace, session_id=index, **prompt
                     )
                     flying[asyncio.create_task(session)] = index
+                results: dict[int, dict[str, Any]] = {}
                 if flying:
                     done, _ = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
-                    results = {}
                     for finished in done:
                         index = flying.pop(finished)
                         outputs, results[index] = self._outcome(finished, index, prompt["uid"])
                         if outputs:  # stored before it is told: where this worker dies between, the driver finds it
                             await super()._agent_loop_postprocess(outputs, False, session_id=index, **prompt)
-                    await brain.add.remote(step, slot, results)
-                elif await brain.is_done.remote(step, slot):
-                    return
                 else:
-                    await asyncio.sleep(_WAIT_S)  # for other prompts of the step
-                handout = await brain.hand_out.remote(step, slot)
-                wanted = () if handout is None else handout.indices
+                    await asyncio.sleep(max(_WAIT_S, self.num_prompts / _ASKS_PER_S))  # for other prompts of the step
+                wanted, is_done = await self.brain.tell.remote(step, slot, results)
+                if is_done and not flying:
+                    return
         finally:
             for task in flying:
                 task.cancel()

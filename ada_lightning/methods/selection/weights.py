@@ -26,7 +26,6 @@ def with_selection_weights(
     something was kept of every class. All responses of the pool count, also those that may not train.
     """
     num_sampled = Counter(map(class_of, [*pool.responses, *pool.short]))
-    num_kept = Counter(map(class_of, kept))
-    return tuple(
-        KeptResponse(response, num_sampled[class_of(response)] / num_kept[class_of(response)]) for response in kept
-    )
+    classes = [class_of(response) for response in kept]
+    weight_of = {each: num_sampled[each] / number for each, number in Counter(classes).items()}
+    return tuple(KeptResponse(response, weight_of[each]) for response, each in zip(kept, classes, strict=True))

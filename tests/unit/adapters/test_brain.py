@@ -217,3 +217,10 @@ def test_what_nobody_can_draw_any_more_is_given_up_for_good():
     assert not any(row.slot == 0 for row in finished.rows)
     assert brain.is_done(0, 0)  # of a step that is over
     assert brain.hand_out(0, 0) is None
+
+
+def test_a_long_response_takes_no_room():
+    brain = Brain("grpo", ["a"], num_prompts=1, max_tokens=8, group_size=2)
+    (handout,) = brain.choose()
+    brain.add(0, 0, {index: {"reward": float(index), "num_tokens": 10**12} for index in handout.indices})
+    assert brain.finish().figures["tokens"] == 2e12

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import product
 
 import pytest
 
 pytest.importorskip("verl")
 
-from ada_lightning.adapters import Brain, Core
+from ada_lightning.adapters import Core
 from ada_lightning.adapters.verl import arguments, memory
+from ada_lightning.adapters.verl.actor import AskedBrain
 from ada_lightning.config.problems import ConfigError
 from tests.tapes import world
 from tests.unit.adapters import verl_world
@@ -35,7 +37,7 @@ def queue(monkeypatch):
 
 def trainer_of(folder, rule, objective="log", manager=None, **settings):
     """``settings`` with a dot are verl's own, the others the method's."""
-    chosen = {"method": rule} | ({"objective": objective} if rule in WITH_OBJECTIVE else {})
+    chosen = {"method": rule} | ({"objective": objective} if rule in WITH_OBJECTIVE or "advantage" in settings else {})
     chosen |= {key: value for key, value in settings.items() if "." not in key}
     core = Core(rule, PROMPTS, **{key: value for key, value in chosen.items() if key not in ("method", *arguments.OWN)})
     changes = {f"actor_rollout_ref.rollout.custom.ada.{key}": value for key, value in chosen.items()}
@@ -103,6 +105,23 @@ def test_a_reward_that_never_comes_is_ungraded_and_the_others_of_its_prompt_coun
     assert step.weights == pytest.approx(weights[1], rel=1e-6)
     assert step.figures["ada/ungraded/timeout"] >= 2
     assert trainer.train_dataset._memory.brain.state_dict()["core"] == state
+
+
+def test_complete_prompts_are_told_while_others_are_drawn(queue, tmp_path, monkeypatch):
+    trainer = trainer_of(tmp_path, "ada", timeout_s=0.3)
+    trainer.agent_loop_manager.limit_s = 5.0
+    monkeypatch.setattr(verl_world.Scripted, "hangs", frozenset({(0, 2, 1)}))
+    brain, buffer, waiting = trainer.train_dataset._memory.brain, trainer.replay_buffer, []
+    poll = buffer._wait_for_next_poll
+
+    def and_look(*given):
+        waiting.append(brain.waiting())
+        return poll(*given)
+
+    monkeypatch.setattr(buffer, "_wait_for_next_poll", and_look)
+    played(trainer, queue, 1)
+    assert {place: len(indices) for place, indices in waiting[0].items()} == {(0, 1): 1, (0, 2): 4}  # one of 1 failed
+    assert gc.isenabled()
 
 
 def test_what_comes_late_is_neither_counted_nor_left_in_the_queue(queue, tmp_path):
@@ -274,7 +293,7 @@ class Actor:
     """A brain whose calls are awaited, as a worker does them; of the driver's the answers come at once."""
 
     def __init__(self, name, method, prompts, options):
-        self.brain, self.name = Brain(method, prompts, **options), name
+        self.brain, self.name = AskedBrain(method, prompts, **options), name
 
     def __getattr__(self, call):
         found = getattr(self.brain, call)

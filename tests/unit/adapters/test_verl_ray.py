@@ -34,7 +34,7 @@ pytestmark = pytest.mark.xdist_group("ray")
 
 @pytest.fixture(scope="module", autouse=True)
 def started():
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200_000_000)
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200_000_000)
     transfer_queue.init()
     yield
     transfer_queue.close()
