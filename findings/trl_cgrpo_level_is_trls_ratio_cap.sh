@@ -2,7 +2,7 @@
 # trl-cgrpo 0.2.0: its miscoverage level `delta` is also TRL's cap of the ratio, so right responses do not train.
 #
 # Expected: CGRPOConfig(delta=0.1) sets the level of its conformal thresholds. The loss is as with delta=None.
-# Observed: TRL's loss reads the same field as the largest ratio to the old policy (TRL 1.16.0). On policy
+# Observed: TRL's loss reads the same field as the largest ratio to the old policy (TRL 1.14.2). On policy
 # the ratio is 1, so it is cut to 0.1. A positive advantage then has no gradient; a negative one keeps all of it. With
 # loss_type dapo (the default) and bnpo right responses are never pushed up. Nothing is raised or warned of.
 # What to do: leave delta=None, which takes the level from the calibration.
@@ -10,7 +10,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check trl==1.16.0 trl-cgrpo==0.2.0
+"$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check trl==1.14.2 trl-cgrpo==0.2.0
 cat > "$folder/check.py" <<'PYTHON'
 import collections
 import types

@@ -1,7 +1,7 @@
 """trl-cgrpo's ``CGRPOTrainer``: ``CGRPOConfig``, or its training arguments saved as JSON.
 
-Held against trl-cgrpo 0.2.0 on TRL 1.16.0: ``cgrpo_trainer.py`` (which responses are drawn, filled up and masked),
-``conformal.py`` (scores) and ``cgrpo_config.py``. Everything else is TRL's: ``readers/trl.py``.
+Held against trl-cgrpo 0.2.0 on TRL 1.14.2, the newest that it takes: ``cgrpo_trainer.py`` (which responses are drawn,
+filled up and masked), ``conformal.py`` (scores) and ``cgrpo_config.py``. Everything else is TRL's: ``readers/trl.py``.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import pytest
 from ada_lightning.objective.readers.find import TRAINERS
 from ada_lightning.objective.settings import Evidence
 from research.objective import check
+from research.objective.trl import advantage_code
 
 
 @pytest.mark.parametrize("name", check.PACKAGES)
@@ -23,6 +24,23 @@ def test_what_was_run_is_written_down_and_agrees(name):
         assert row["rounding"] <= max(check.update_of(name, row["settings"]).max_rounding, 1e-6)
 
 
+@pytest.fixture
+def other_trl():
+    """Leave this process with the TRL that it had: one of the folders has another version of it."""
+    taken = {name: sys.modules.pop(name) for name in _of_trl()}
+    advantage_code.cache_clear()
+    yield
+    advantage_code.cache_clear()
+    for name in _of_trl():
+        del sys.modules[name]
+    sys.modules.update(taken)
+
+
+def _of_trl():
+    return [name for name in sys.modules if name.partition(".")[0] in ("trl", "trl_cgrpo")]
+
+
+@pytest.mark.usefixtures("other_trl")
 @pytest.mark.parametrize("name", check.PACKAGES)
 def test_a_sample_of_combinations_agrees_with_the_package(name, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])  # the folder of one trainer is not on the path of another test
