@@ -164,7 +164,7 @@ def _asked(num_prompts: int, group_size: int) -> dict[str, Any]:
     }  # fmt: skip
     prompts = {f"p{number}": "" for number in range(20 * num_prompts)}
     brain = buffer.memory.brain = ActorBrain(f"brain_{num_prompts}", "ada_seq_balance", prompts, options)
-    actor = brain._actor
+    actor: Any = brain._actor
     times: list[dict[str, float]] = []
     calls = 0
     for step in range(1, STEPS + 1):
