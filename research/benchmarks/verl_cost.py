@@ -83,8 +83,8 @@ def main() -> None:
     print(*trainer, sep="\n", flush=True)
     actor = asked()
     print(*actor, sep="\n", flush=True)
-    alone = {"mp_context": multiprocessing.get_context("spawn"), "max_tasks_per_child": 1, "max_workers": 1}
-    with ProcessPoolExecutor(**alone) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, max_tasks_per_child=1, mp_context=spawn) as pool:
         rooms = list(pool.map(room, ("ada", "grpo_chosen"), [options.prompts] * 2))
     print(*rooms, sep="\n", flush=True)
     print(save("cost", folder=DOCS / "studies" / "verl", module="verl_cost", trainer=trainer, actor=actor, rooms=rooms))
@@ -121,7 +121,7 @@ def _medians(times: list[dict[str, float]]) -> dict[str, float]:
 def told(num_prompts: int, group_size: int) -> dict[str, Any]:
     """Return milliseconds of the trainer's thread for a step, the median of some: ``ada``, in the driver's process."""
     buffer, queue = _buffer("ada", num_prompts, group_size)
-    times = []
+    times: list[dict[str, float]] = []
     for step in range(1, STEPS + 1):
         begun = time.thread_time()
         handouts = buffer.memory.choose()
@@ -164,8 +164,9 @@ def _asked(num_prompts: int, group_size: int) -> dict[str, Any]:
     }  # fmt: skip
     prompts = {f"p{number}": "" for number in range(20 * num_prompts)}
     brain = buffer.memory.brain = ActorBrain(f"brain_{num_prompts}", "ada_seq_balance", prompts, options)
-    actor = brain._actor
-    times, calls = [], 0
+    actor: Any = brain._actor
+    times: list[dict[str, float]] = []
+    calls = 0
     for step in range(1, STEPS + 1):
         begun, actor_s = time.thread_time(), _actor_seconds(actor)
         handouts = buffer.memory.choose()
@@ -221,7 +222,8 @@ def room(method: str, num_prompts: int) -> dict[str, Any]:
     brain = Brain(method, prompts, num_prompts=512, max_tokens=MAX_TOKENS)
     made = time.process_time()
     made_bytes = process.memory_info().rss
-    times, sizes = [], []
+    times: list[float] = []
+    sizes: list[int] = []
     for step in range(STEPS):
         begun_step = time.process_time()
         handouts = brain.choose()
