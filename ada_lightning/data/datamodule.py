@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.named_state import load_named_state, named_state
+from ada_lightning.core.prompt_columns import num_distinct
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.core.protocols import Curriculum, PromptSource, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup
@@ -200,7 +201,7 @@ class RolloutDataModule(EncodedPrompts):
         return PromptQueue(
             stretch=self._stretch,
             num_plain=self.prompts_per_step,
-            num_distinct=len({prompt.prompt_id for prompt in self.train_prompts}),
+            num_distinct=num_distinct(self.train_prompts),
             position=position,
         )
 

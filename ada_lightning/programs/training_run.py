@@ -24,6 +24,7 @@ from ada_lightning.callbacks.evaluation import Evaluation
 from ada_lightning.config.assembly import ServedModel, make_parts, read_data, read_model
 from ada_lightning.config.check import COMPLETED
 from ada_lightning.core.method import Method
+from ada_lightning.core.prompt_columns import num_distinct
 from ada_lightning.data.formats import warn_of_other_end
 from ada_lightning.methods.estimators.history_file import write_history
 from ada_lightning.parallel.environment import is_first_process
@@ -125,7 +126,7 @@ class Run:
     def _opening_lines(self) -> list[str]:
         data = self.datamodule
         lines = [data.report.text()]
-        if (number := len({prompt.prompt_id for prompt in data.train_prompts})) < data.prompts_per_step:
+        if (number := num_distinct(data.train_prompts)) < data.prompts_per_step:
             lines.append(
                 f"warning: data.prompts_per_step = {data.prompts_per_step}, but there are {number} training prompts: "
                 f"each step repeats some of them. data.prompts_per_step={number} avoids that"
