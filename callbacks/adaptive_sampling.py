@@ -84,8 +84,8 @@ class AdaptiveSampling(Callback):
             self.tokenizer, self.eos_token_ids = model.tokenizer, tuple(self.eos_token_ids or model.eos_token_ids)
         if policy.ranks.is_leader and not data.train_prompts:
             data.read(self.tokenizer, self.grader)
-            method.check_prompts(data.train_prompts)
-            data.curriculum.check_prompts(data.train_prompts, data.prompts_per_step)
+            method.check_prompts(data.listed_prompts)
+            data.curriculum.check_prompts(data.listed_prompts, data.prompts_per_step)
         policy.read_at_once(data.max_tokens_per_microbatch)
         streamed = None
         if service.stream_gradients:

@@ -49,7 +49,7 @@ def file_batches(path: Path, columns: Collection[str] | None = None) -> Iterator
         raise ValueError(f"{path}: files that end in {', '.join(SUFFIXES)} can be read; name it after its kind")
 
 
-_BYTES_A_ROW = 200
+_BYTES_A_ROW = 100
 
 
 def about_rows(path: Path) -> int:

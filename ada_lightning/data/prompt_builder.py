@@ -215,7 +215,7 @@ class PromptBuilder:
         looked_at = {TEMPLATE_ARGUMENTS, *BESIDE_THE_PROMPT}.intersection(schema.names)
         if asks_more or looked_at or not is_plain or not {prompt, answer} <= of_text:
             return None
-        before, slot, behind = self.prompt_template.partition(SLOT)
+        before, _, behind = self.prompt_template.partition(SLOT)
         if SLOT in behind:
             return None
         first = () if self.system_prompt is None else ({"role": "system", "content": self.system_prompt},)

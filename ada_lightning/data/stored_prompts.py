@@ -1,4 +1,4 @@
-"""Prompts of a large data set: its rows in Arrow files of a cache, memory-mapped, and a prompt made when it is asked for.
+"""Prompts of a large data set: its rows in Arrow files of a cache, memory-mapped; a prompt is made when asked for.
 
 The cache has a folder for each set of files, settings and version of the code that reads them. It holds the rows as
 they were read, and an index of those that became prompts. A second start reads the index alone.
@@ -14,7 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, overload
@@ -109,6 +109,11 @@ class StoredPrompts(PromptTable):
         """Return some of these prompts: a mask, or places among them in another order."""
         return StoredPrompts(self._folder, self._builder, self.rows[kept])
 
+    def file_of(self, settings: object) -> Path:
+        """Return the file of the cache for what is known of these very prompts under some settings."""
+        key = hashlib.sha256(repr(settings).encode() + self.rows.tobytes()).hexdigest()[:24]
+        return self._folder / f"checked-{key}.npy"
+
     def column(self, name: str) -> NDArray[Any]:
         """Return a column of the index: ``id_key``, ``text_key``, ``order_key``, ``file`` or ``row``."""
         column: NDArray[Any] = self._index[name].to_numpy()
@@ -158,16 +163,40 @@ class StoredPrompts(PromptTable):
     def __getitem__(self, place: int | slice) -> Prompt | list[Prompt]:
         """Make one prompt, or a list of them."""
         if isinstance(place, slice):
-            return [self[index] for index in range(*place.indices(len(self)))]
-        index = int(self.rows[place])
-        return self._builder.build(self._columns(self._index["file"][index].as_py(), self._index["row"][index].as_py()))
+            return self.at(range(*place.indices(len(self))))
+        return self.at([range(len(self))[place]])[0]
 
-    def _columns(self, file: int, row: int) -> Mapping[str, Any]:
-        if file not in self._files:
-            self._files[file] = _mapped(self._folder / f"rows-{file}.arrow")
-        table = self._files[file]
-        ((_, columns),) = TableRows(table.slice(row, 1), "", 0)
-        return json.loads(columns["row"]) if _is_text(table.schema) else columns
+    def at(self, places: Sequence[int]) -> list[Prompt]:
+        """Make the prompts at some places."""
+        index = self.rows[np.asarray(places, dtype=np.int64)]
+        numbers, rows = self._place_columns
+        found: dict[int, Prompt] = {}
+        builder = replace(self._builder)  # what it notes of a row is its own in each thread
+        for number in np.unique(numbers[index]).tolist():
+            of_file = index[numbers[index] == number]
+            for where, columns in zip(of_file.tolist(), self._columns(number, rows[of_file]), strict=True):
+                found[where] = builder.build(columns)
+        return [found[where] for where in index.tolist()]
+
+    @cached_property
+    def _place_columns(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        return self._index["file"].to_numpy(), self._index["row"].to_numpy()
+
+    def _columns(self, number: int, rows: NDArray[np.int64]) -> list[Mapping[str, Any]]:
+        import pyarrow as pa
+
+        if number not in self._files:
+            table = _mapped(self._folder / f"rows-{number}.arrow")
+            self._files[number] = table, np.cumsum([0, *(batch.num_rows for batch in table.to_batches())])
+        table, starts = self._files[number]
+        batches, found = table.to_batches(), {}
+        of_batch = np.searchsorted(starts, rows, side="right") - 1
+        for batch in np.unique(of_batch).tolist():
+            these = rows[of_batch == batch]
+            part = pa.Table.from_batches([batches[batch].take(pa.array(these - starts[batch]))])
+            found |= zip(these.tolist(), (columns for _, columns in TableRows(part, "", 0)), strict=True)
+        is_text = _is_text(table.schema)
+        return [json.loads(found[row]["row"]) if is_text else found[row] for row in rows.tolist()]
 
 
 def store(
@@ -206,7 +235,11 @@ def store(
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir(parents=True)
         num_conflicts = _write(building, batches, builder, report, accept, order_key, progress, is_filtered=is_filtered)
-        saved = asdict(report) | {"num_conflicts": num_conflicts, "left_out": builder.left_out}
+        counts = asdict(replace(report, dropped=dict(report.dropped)))  # type: ignore[arg-type]
+        saved = counts | {"num_conflicts": num_conflicts, "left_out": builder.left_out}
+            "num_conflicts": num_conflicts,
+            "left_out": builder.left_out,
+        }
         (building / _REPORT).write_text(json.dumps(saved), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)  # what cannot be read any more
         building.rename(folder)
@@ -284,7 +317,7 @@ def _write(
         [("id_key", pa.uint64()), ("text_key", pa.uint64()), ("order_key", pa.uint64()), ("file", pa.int32()),
          ("row", pa.int64()), ("where", pa.string()), ("task", pa.dictionary(pa.int32(), pa.string()))]
     )  # fmt: skip
-    kinds = [*(field.type for field in schema)][:-1] + [pa.int32()]
+    kinds = [*[field.type for field in schema][:-1], pa.int32()]
     seen: dict[int, int] = {}
     """Answer by text, both as checksums, of every prompt so far."""
     tasks: dict[str, int] = {}

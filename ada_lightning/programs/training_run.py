@@ -115,6 +115,7 @@ class Run:
                 sys.exit(REQUEUE)
             raise
         finally:
+            self._finish_report()
             self.service.close()
             self.grader.close()
             self.run_dir.release()
@@ -148,6 +149,11 @@ class Run:
         self.run_dir.write_config(self.cfg, own_command())
         self.datamodule.report.write(self.run_dir.path)
 
+    def _finish_report(self) -> None:
+        self.datamodule.finish_report()
+        if self.has_begun and is_first_process() and not self.cfg.preview:
+            self.datamodule.report.write(self.run_dir.path)
+
     def _data(self, tokenizer: Any) -> Any:
         """Prompts belong to the first of several processes: it alone rolls them out."""
         curriculum = instantiate(self.cfg.curriculum)
@@ -160,8 +166,8 @@ class Run:
         given["method"] = Method(estimator=self.estimator, **given)
         if is_first_process():
             data = self.datamodule
-            given["method"].check_prompts(data.train_prompts)
-            data.curriculum.check_prompts(data.train_prompts, data.prompts_per_step)
+            given["method"].check_prompts(data.listed_prompts)
+            data.curriculum.check_prompts(data.listed_prompts, data.prompts_per_step)
         given |= {"service": self.service, "grader": self.grader}
         given |= {"tokenizer": tokenizer, "eos_token_ids": eos_token_ids}
         return [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import logging
 import multiprocessing
 import os
@@ -22,6 +24,7 @@ from pebble import ProcessExpired, ProcessPool
 from ada_lightning.core.options import option
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards import worker
+from ada_lightning.rewards.combined import with_parts
 from ada_lightning.rewards.failures import lost
 from ada_lightning.rewards.verdict_cache import CacheKey, VerdictCache
 from ada_lightning.rewards.worker import Isolation
@@ -129,6 +132,18 @@ class RewardPool:
     def num_pending(self) -> int:
         """Tickets submitted and not yet returned."""
         return len(self._pending) + len(self._known)
+
+    def settings(self) -> str:
+        """Return a checksum of all that decides which prompts the reward refuses: its settings, and its code."""
+        sources = sorted(Path(__file__).parent.rglob("*.py"))
+        for part in with_parts(self.reward):
+            if (file := inspect.getsourcefile(type(part))) is not None:
+                sources.append(Path(file))
+            functions = [getattr(value, "_function", None) for value in vars(part).values()]
+            files = [inspect.getsourcefile(function) for function in functions if inspect.isfunction(function)]
+            sources += [Path(file) for file in files if file is not None]
+        code = [source.read_bytes() for source in sources if source.is_file()]
+        return hashlib.sha256(b"".join([self._pickled_reward, *code])).hexdigest()
 
     def check(self) -> None:
         """Raise ValueError where the reward's own ``check`` does; starts no process."""
