@@ -237,9 +237,6 @@ def store(
         num_conflicts = _write(building, batches, builder, report, accept, order_key, progress, is_filtered=is_filtered)
         counts = asdict(replace(report, dropped=dict(report.dropped)))  # type: ignore[arg-type]
         saved = counts | {"num_conflicts": num_conflicts, "left_out": builder.left_out}
-            "num_conflicts": num_conflicts,
-            "left_out": builder.left_out,
-        }
         (building / _REPORT).write_text(json.dumps(saved), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)  # what cannot be read any more
         building.rename(folder)
