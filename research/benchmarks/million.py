@@ -77,6 +77,7 @@ def main() -> None:
                 runs.append({"build": "trl", "method": "grpo", "prompts": size, "start": "first"} | _trl(file, folder))
                 print(runs[-1], flush=True)
     choices = [choice(name, max(given.sizes)) for name in ("uniform", "weighted_draw")]
+    budget(16)  # imports and tables of the sampler
     budgets = [budget(number) for number in (64, 1024, 4096)]
     print(*choices, *budgets, sep="\n")
     _save(runs, choices=choices, budgets=budgets)

@@ -124,11 +124,8 @@ def test_a_cache_that_cannot_be_written_is_named_with_the_way_out(files, cache):
 
 @pytest.fixture
 def stored(tmp_path):
-    (tmp_path / "b.jsonl").write_text(
-        "".join(
-            json.dumps({"question": f"{'x' * (i % 5 == 0) * 100} {i}?", "answer": str(i)}) + "\n" for i in range(40)
-        )
-    )
+    found = [{"question": f"{'x' * (i % 5 == 0) * 100} {i}?", "answer": str(i)} for i in range(40)]
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
     return DatasetSource(tmp_path / "b.jsonl", num_heldout=0, seed=0).train_prompts()
 
 
