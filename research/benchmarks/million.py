@@ -10,6 +10,7 @@ Writes ``docs/performance/million.json``.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import resource
@@ -35,7 +36,7 @@ from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 from ada_lightning.methods.published.spo import KlHistory, WeightedDraw
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import AllSelection
-from research.benchmarks.report import save
+from research.benchmarks.report import FOLDER, markdown, save
 
 ROOT = Path(__file__).resolve().parents[2]
 _TRL = """
@@ -85,6 +86,32 @@ def main() -> None:
 
 def _save(runs: list[dict[str, Any]], **content: Any) -> None:
     save("million", runs=runs, **content)
+
+
+def runs_table() -> str:
+    """Return the table of the runs: a line each."""
+    runs = json.loads((FOLDER / "million.json").read_text())["runs"]
+    names = {"this": "this build", "other": "the build before", "trl": "TRL"}
+    rows = [
+        (names[run["build"]], run["method"], run["prompts"], run["start"], f"{run['seconds']:.0f} s",
+         f"{run['cpu_s']:.0f} s", f"{run['peak_gib']:.2f} GiB")
+        for run in runs
+    ]  # fmt: skip
+    return markdown(["build", "method", "prompts", "start", "seconds", "CPU seconds", "peak memory"], rows)
+
+
+def choices_table() -> str:
+    """Return the table of choices among all prompts, and of responses of a step with a budget."""
+    found = json.loads((FOLDER / "million.json").read_text())
+    rows = [
+        (f"a step's choice, `curriculum={each['curriculum']}`", f"{each['prompts']} prompts", f"{each['ms']:.2f} ms")
+        for each in found["choices"]
+    ] + [
+        ("a response of a step with a budget", f"{each['prompts']} prompts, {each['most_open']} open",
+         f"{each['us_a_response']:.0f} us")
+        for each in found["budgets"]
+    ]  # fmt: skip
+    return markdown(["what", "among", "CPU time"], rows)
 
 
 def _file(folder: Path, size: int) -> str:
