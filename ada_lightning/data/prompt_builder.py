@@ -213,7 +213,7 @@ class PromptBuilder:
         is_plain = all(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) for kind in others)
         asks_more = self.choices_column is not None or self.prompt_pattern or self.answer_pattern or self.layout.task
         looked_at = {TEMPLATE_ARGUMENTS, *BESIDE_THE_PROMPT}.intersection(schema.names)
-        if asks_more or looked_at or not is_plain or not {prompt, answer} <= of_text:
+        if asks_more or looked_at or not is_plain or answer is None or not {prompt, answer} <= of_text:
             return None
         before, _, behind = self.prompt_template.partition(SLOT)
         if SLOT in behind:

@@ -62,7 +62,7 @@ def main() -> None:
     given = parser.parse_args()
     end, runs = time.monotonic() + given.seconds, []
     with tempfile.TemporaryDirectory() as folder:
-        files = {size: _file(Path(folder), size) for size in given.sizes}
+        files = {size: _file(Path(folder), size) for size in given.sizes if given.seconds > 0}
         for method in given.methods:
             for size, file in files.items():
                 for name, tree in {"this": ROOT, "other": given.other}.items():
