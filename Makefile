@@ -13,6 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 train: setup
 	$(VENV_PYTHON) train.py +experiment=$(EXPERIMENT) $(ARGS)
+	$(if $(filter auto,$(EXPERIMENT)),,@echo "would it pay to choose prompts? a run that tests it: make train EXPERIMENT=auto (docs/auto.md)")
 
 test: setup
 	$(VENV_PYTHON) -m ruff check

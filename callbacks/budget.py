@@ -39,7 +39,7 @@ class Budget(RolloutListener):
     def __init__(self, *, max_generated_tokens: float = math.inf, max_seconds: float = math.inf) -> None:
         for name, value in (("max_generated_tokens", max_generated_tokens), ("max_seconds", max_seconds)):
             if not value > 0:
-                raise ValueError(f"callbacks.budget.{name} must be above 0, .inf sets no limit; got {value}")
+                raise ValueError(f"callbacks.budget.{name} must be above 0, inf sets no limit; got {value}")
         self.max_generated_tokens = max_generated_tokens
         self.max_seconds = max_seconds
         self._num_tokens = 0

@@ -63,7 +63,7 @@ class Evaluation(RolloutListener):
             )
         if not every_n_tokens > 0:
             raise ValueError(
-                f"callbacks.evaluation.every_n_tokens must be above 0 (.inf switches it off); got {every_n_tokens}"
+                f"callbacks.evaluation.every_n_tokens must be above 0 (inf switches it off); got {every_n_tokens}"
             )
         self.service = service
         self.num_samples = num_samples

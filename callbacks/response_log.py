@@ -84,7 +84,7 @@ class ResponseLog(RolloutListener):
         sizes = {"every_n_steps": every_n_steps, "max_prompts": max_prompts, "max_heldout_prompts": max_heldout_prompts}
         refuse(
             *(
-                f"{name} must be a whole number of at least 1{'' if name == 'every_n_steps' else ' or .inf'}; "
+                f"{name} must be a whole number of at least 1{'' if name == 'every_n_steps' else ' or inf'}; "
                 f"got {value}; to keep no responses, leave the callback out: ~callbacks.response_log"
                 for name, value in sizes.items()
                 if not (value >= 1 and (name != "every_n_steps" if value == math.inf else value == int(value)))

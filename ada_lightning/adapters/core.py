@@ -18,6 +18,8 @@ from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition, StepProm
 from ada_lightning.core.protocols import StepCosts
 from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.recipe import Recipe
+from ada_lightning.methods.sampling.planned import OneShotSampler
+from ada_lightning.methods.sampling.uniform import UniformSampler
 
 FORMAT = 1
 """Of :meth:`Core.state_dict`."""
@@ -39,6 +41,8 @@ class Core:
         prompts: their ids, stable over runs; or what they say by id, for methods that expect something of a prompt by
             its words.
         seed: of every choice.
+        open_steps: steps that may be under way at once, for trainers that cannot wait for one to end. They are told in
+            their order. A step that begins meanwhile does not know what those before it will teach.
         **overrides: another part by its group (``sampler=PositiveSampler``, ``objective="linear"``), a setting by its
             dotted key (``**{"estimator.memory": 0.9}``), or one of the sampler's by its bare name (``group_size=8``).
 
@@ -60,8 +64,16 @@ class Core:
     """
 
     def __init__(
-        self, method: str | Recipe, prompts: Iterable[str] | Mapping[str, str], *, seed: int = 0, **overrides: Any
+        self,
+        method: str | Recipe,
+        prompts: Iterable[str] | Mapping[str, str],
+        *,
+        seed: int = 0,
+        open_steps: int = 1,
+        **overrides: Any,
     ) -> None:
+        if open_steps < 1:
+            raise ValueError(f"open_steps must be at least 1; got {open_steps}")
         if isinstance(prompts, str):
             raise ValueError(f"the prompts are the text {prompts!r}: give their ids, or what they say by id")
         texts = prompts if isinstance(prompts, Mapping) else dict.fromkeys(listed := list(prompts), "")
@@ -86,7 +98,8 @@ class Core:
         self._num_prompts = 0
         self._queue: PromptQueue | None = None
         self._picked: deque[list[str]] = deque()
-        self._pools: Pools | None = None
+        self._open: deque[Pools] = deque()
+        self._max_open = open_steps
 
     @property
     def step(self) -> int:
@@ -98,13 +111,26 @@ class Core:
         """Whether every response must come with its log-probabilities."""
         return "logprobs" in self._composed.needs
 
-    def unmet(self, *, metrics: bool, refill: bool, answers: bool) -> list[str]:
+    @property
+    def draws_once(self) -> bool:
+        """Whether a prompt wants all of its responses when its step begins."""
+        return isinstance(self._method.sampler, UniformSampler | OneShotSampler)
+
+    @property
+    def fills_up(self) -> bool:
+        """Whether further prompts join a step."""
+        return self._method.refill.is_on
+
+    def unmet(
+        self, *, metrics: bool = False, refill: bool = False, answers: bool = False, components: bool = True
+    ) -> list[str]:
         """Say what the method needs of a loop that has not all of it.
 
         Args:
             metrics: the loop hands over figures of its updates.
             refill: it lets prompts join a step.
             answers: it tells the answer found in every response.
+            components: it tells the parts of every reward, by name.
         """
         composed = self._composed
         found = []
@@ -116,6 +142,8 @@ class Core:
             found.append(f"{self.method_name}: {type(self._method.refill).__name__} lets further prompts join a step")
         if "answer" in composed.needs and not answers:
             found.append(f"{self.method_name}: {type(self._method.sampler).__name__} goes by answers")
+        if "components" in composed.needs and not components:
+            found.append(f"{self.method_name} looks at the components of every reward")
         return found
 
     @property
@@ -163,8 +191,8 @@ class Core:
             ValueError, RuntimeError: as :meth:`pick`.
             RuntimeError: the step before has not been told.
         """
-        self._check_closed()
-        if not self._picked:
+        self._check_room()
+        if len(self._picked) <= len(self._open):
             self.pick(num_prompts)
         self._check_number(num_prompts)
         return self.begin()
@@ -176,12 +204,14 @@ class Core:
             RuntimeError: the step before has not been told, or nothing was picked.
             ValueError: other prompts than those picked, or unknown ones.
         """
-        self._check_closed()
-        if not self._picked:
+        self._check_room()
+        ahead = len(self._open)
+        if len(self._picked) <= ahead:
             raise RuntimeError("no prompts were picked; choose() does both")
-        if prompt_ids is not None and list(prompt_ids) != self._picked[0]:
-            raise ValueError(f"these are not the prompts that were picked for step {self._step}: {self._picked[0]}")
-        picked = [self._prompts[prompt_id] for prompt_id in self._picked[0]]
+        number, ids = self._step + ahead, self._picked[ahead]
+        if prompt_ids is not None and list(prompt_ids) != ids:
+            raise ValueError(f"these are not the prompts that were picked for step {number}: {ids}")
+        picked = [self._prompts[prompt_id] for prompt_id in ids]
         estimator, settings = self._method.estimator, self._composed.settings
         options: dict[str, Any] = {}
         if self._method.refill.is_on:
@@ -193,10 +223,10 @@ class Core:
         else:
             beliefs = estimator.predict(picked, _no_policy)
         step = self._method.begin(
-            picked, settings=settings, beliefs=beliefs, step=self._step, policy_version=self._step, **options
+            picked, settings=settings, beliefs=beliefs, step=number, policy_version=number, **options
         )
-        self._pools = Pools(step, picked, self._composed)
-        return self._pools
+        self._open.append(Pools(step, picked, self._composed))
+        return self._open[-1]
 
     def denominator(self, max_tokens: int) -> float:
         """Return what the sum over all rows of the step is divided by (:meth:`Pools.denominator`).
@@ -205,9 +235,9 @@ class Core:
             RuntimeError: no step is complete.
             ValueError: ``max_tokens`` is below 1.
         """
-        if self._pools is None:
+        if not self._open:
             raise RuntimeError("no step was begun; choose() begins one")
-        return self._pools.denominator(max_tokens)
+        return self._open[0].denominator(max_tokens)
 
     def tell(
         self, pools: Pools, *, metrics: Mapping[str, float] | None = None, seconds: tuple[float, float] = (0.0, 0.0)
@@ -224,7 +254,7 @@ class Core:
             ValueError: the pools are not of the step under way, or figures that are needed are missing, or there
                 are some that nothing reads.
         """
-        if pools is not self._pools:
+        if not self._open or pools is not self._open[0]:
             raise ValueError("these pools do not belong to the step under way")
         if bool(metrics) != self._composed.needs_metrics:
             raise ValueError(
@@ -236,14 +266,16 @@ class Core:
         if self._method.refill.is_on:
             self._queue_at(self._step).num_used = pools.step.stats.num_prompts
         costs = StepCosts.of(pools.finish(), *seconds)
+        if len(self._open) > 1:  # an estimator learns from the prompts that it predicted last
+            self._method.estimator.predict([pool.prompt for pool in drawn], _no_policy)
         self._method.learn(drawn, metrics or {}, costs=costs)
         self._picked.popleft()
         self._step += 1
-        self._pools = None
+        self._open.popleft()
 
     def abandon(self) -> None:
-        """Forget the step under way: the next one is of the same prompts, with the same seeds."""
-        self._pools = None
+        """Forget what is under way: the next step is of the same prompts, with the same seeds."""
+        self._open.clear()
 
     def statement(self, adapter: str = "own loop: sum of advantage * log-probability / denominator") -> str:
         """Say what the update follows, with every caveat, if the loop is what ``adapter`` says. Imports torch.
@@ -331,8 +363,12 @@ class Core:
         return blake2b(json.dumps(list(self._prompts)).encode(), digest_size=16).hexdigest()
 
     def _check_closed(self) -> None:
-        if self._pools is not None:
+        if self._open:
             raise RuntimeError(f"step {self._step} is under way: tell() it, or abandon() it, first")
+
+    def _check_room(self) -> None:
+        if len(self._open) >= self._max_open:
+            self._check_closed()
 
     def _check_number(self, num_prompts: int) -> None:
         if num_prompts < 1 or self._num_prompts not in (0, num_prompts):

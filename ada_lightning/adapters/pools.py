@@ -37,6 +37,8 @@ class Pool:
         self.slot = slot
         """Position in the step, from 0; in a step that is filled up, further prompts come behind the others."""
         self.prompt_id = prompt.prompt_id
+        self.step = pools.step.step
+        """Of the run, from 0."""
         self._pools = pools
         self._waiting: list[Request] = []
         self._launched: dict[int, Request] = {}
@@ -46,6 +48,14 @@ class Pool:
     def num_open(self) -> int:
         """Responses launched and not added yet."""
         return len(self._launched) - len(self._payloads)
+
+    def open_indices(self) -> list[int]:
+        """Return the indices of those, in the order of launch."""
+        return [index for index in self._launched if index not in self._payloads]
+
+    def is_open(self, index: int) -> bool:
+        """Whether this response was launched and not added yet."""
+        return index in self._launched and index not in self._payloads
 
     def want(self) -> int:
         """Return how many responses to launch now.
@@ -191,7 +201,10 @@ class Pools(Sequence[Pool]):
     def __init__(self, step: Step, prompts: Sequence[Prompt], composed: ComposedMethod) -> None:
         self.step, self.composed = step, composed
         self._pools = {slot: Pool(self, slot, prompt) for slot, prompt in enumerate(prompts)}
-        self._groups: tuple[ResponseGroup, ...] | None = None
+        self._in_order = list(self._pools.values())
+        self._offered: dict[int, Pool] = {}
+        """Pools that may have something to launch, by slot, in the order in which they were offered it."""
+        self._groups: dict[int, ResponseGroup] | None = None
         self._training: dict[int, ResponseGroup] = {}
 
     def __len__(self) -> int:
@@ -200,7 +213,7 @@ class Pools(Sequence[Pool]):
 
     def __getitem__(self, place: Any) -> Any:
         self.ask()
-        return list(self._pools.values())[place]
+        return self._in_order[place]
 
     def __iter__(self) -> Iterator[Pool]:
         place = 0
@@ -213,12 +226,28 @@ class Pools(Sequence[Pool]):
         """Whether no prompt wants more, and nothing is in flight."""
         return self.step.is_complete
 
+    def is_ended(self, slot: int) -> bool:
+        """Whether a prompt is complete, and nothing that becomes of the others lets it want more."""
+        return self.step.is_ended(slot)
+
     def ask(self) -> None:
         """Hand what the step asks for to its pools."""
         for request in self.step.ask():
             if request.slot not in self._pools:
                 self._pools[request.slot] = Pool(self, request.slot, request.prompt)
+                self._in_order.append(self._pools[request.slot])
+            self._offered[request.slot] = self._pools[request.slot]
             self._pools[request.slot].offer(request)
+
+    def next_wanting(self) -> Pool | None:
+        """Return a pool that wants something now, those that have waited longest first; None where none does."""
+        self.ask()
+        while self._offered:
+            slot, pool = next(iter(self._offered.items()))
+            if pool.want():
+                return pool
+            del self._offered[slot]
+        return None
 
     def tell(self, request: Request, outcome: Outcome) -> None:
         """Tell the step what became of a request."""
@@ -233,28 +262,30 @@ class Pools(Sequence[Pool]):
         Raises:
             RuntimeError: pools are open.
         """
-        if self._groups is None:
-            self._groups = self.step.finish()
-            division = self.step.division
-            trained = None if division is None else {pool.slot for pool in division.trained}
-            groups = [group for group in self._groups if trained is None or group.pool.slot in trained]
-            weights = self.composed.advantage.weigh(groups)
-            self._training = {
-                group.pool.slot: group.with_advantages(row) for group, row in zip(groups, weights, strict=True)
-            }
+        self._select()
         return tuple(self._training.values())
 
     def group(self, slot: int, *, is_training: bool = True) -> ResponseGroup | None:
         """Return what a complete step has made of a prompt; None where it counts for nothing."""
-        self.finish()
-        if is_training:
-            return self._training.get(slot)
-        return next((group for group in self._groups or () if group.pool.slot == slot), None)
+        groups = self._select()
+        return (self._training if is_training else groups).get(slot)
 
     def pools_drawn(self) -> list[ResponsePool]:
         """Return the pools of the complete step, for those who learn from it."""
-        self.finish()
-        return [group.pool for group in self._groups or ()]
+        return [group.pool for group in self._select().values()]
+
+    def _select(self) -> dict[int, ResponseGroup]:
+        """Return the groups of the complete step by slot; what trains of them is made with them, once."""
+        if self._groups is None:
+            self._groups = {group.pool.slot: group for group in self.step.finish()}
+            division = self.step.division
+            trained = None if division is None else {pool.slot for pool in division.trained}
+            groups = [group for slot, group in self._groups.items() if trained is None or slot in trained]
+            weights = self.composed.advantage.weigh(groups)
+            self._training = {
+                group.pool.slot: group.with_advantages(row) for group, row in zip(groups, weights, strict=True)
+            }
+        return self._groups
 
     def denominator(self, max_tokens: int) -> float:
         """Return what the sum over all rows is divided by.

@@ -211,6 +211,10 @@ class Step:
         """Those that count so far, of all prompts."""
         return [response for run in self._runs.values() for response in run.pool.responses]
 
+    def is_ended(self, slot: int) -> bool:
+        """Whether a prompt's pool is complete."""
+        return slot in self._runs and self._runs[slot].is_finished
+
     def outcomes(self, slot: int) -> dict[int, Outcome]:
         """Return all that was told of a prompt, by sample index, whatever it counts as."""
         return dict(self._runs[slot].told) if slot in self._runs else {}

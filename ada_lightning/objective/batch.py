@@ -76,7 +76,7 @@ def advantages(update: Update, groups: Sequence[Group], batch: Statistics | None
     Returns:
         An array for each group, of shape (n_g,).
     """
-    kept = [_kept_rows(update, group) for group in groups]
+    kept = [kept_rows(update, group) for group in groups]
     rewards = [_filled(update, group)[rows] for group, rows in zip(groups, kept, strict=True)]
     lengths = [group.token_counts[rows] for group, rows in zip(groups, kept, strict=True)]
     batch = _reward_statistics(rewards, lengths) if batch is None else batch
@@ -85,7 +85,7 @@ def advantages(update: Update, groups: Sequence[Group], batch: Statistics | None
     if is_whole:
         mean, variance = _moments(centred, [np.ones_like(row) for row in centred])
         batch = replace(batch, mean_difference=mean, difference_variance=variance)
-    scaled = [_divided(update, row, difference, batch) for row, difference in zip(rewards, centred, strict=True)]
+    scaled = [_scaled(update, row, difference, batch) for row, difference in zip(rewards, centred, strict=True)]
     if update.whitening:
         if is_whole:
             weights = [np.ones_like(row) for row in lengths] if update.whitening.counts_rows else lengths
@@ -110,10 +110,12 @@ def token_factors(update: Update, groups: Sequence[Group], *, width: int = 1) ->
     """
     adv = advantages(update, groups)
     masks = [_trains(update, group) for group in groups]
+    if update.filter:  # what it leaves out is no part of the batch, so nothing counts it
+        masks = [mask * kept_rows(update, group) for mask, group in zip(masks, groups, strict=True)]
     lengths = [group.token_counts for group in groups]
     counts = [
         np.ones_like(mask)
-        * (1.0 if update.counts_masked else mask)
+        * (mask if update.filter or not update.counts_masked else 1.0)
         * (1.0 if update.counts_equal or row.any() else 0.0)
         for mask, row in zip(masks, adv, strict=True)
     ]
@@ -129,21 +131,23 @@ def token_factors(update: Update, groups: Sequence[Group], *, width: int = 1) ->
 def large_batch(update: Update, pass_rate: float = 0.5) -> Statistics:
     """Return the statistics of a batch so large that no group of it matters, all prompts having one pass rate."""
     n = update.group_size
-    variance = pass_rate * (1.0 - pass_rate)
-    batch = Statistics(pass_rate, variance, pass_rate)
-    by_count = [group_of(right, n) for right in range(n + 1)]
+    groups = [group_of(right, n) for right in range(n + 1)]
+    plain = [np.array(group.rewards)[kept_rows(update, group)] for group in groups]
     chances = [math.comb(n, k) * pass_rate**k * (1.0 - pass_rate) ** (n - k) for k in range(n + 1)]
+    rows_drawn = math.fsum(chance * len(row) for chance, row in zip(chances, plain, strict=True))
 
     def moments(rows: list[Values]) -> tuple[float, float]:
-        mean = math.fsum(chance * float(row.mean()) for chance, row in zip(chances, rows, strict=True))
-        square = math.fsum(chance * float((row**2).mean()) for chance, row in zip(chances, rows, strict=True))
+        if not rows_drawn:
+            return 0.0, 0.0
+        sums = [(chance * row.sum(), chance * (row**2).sum()) for chance, row in zip(chances, rows, strict=True)]
+        mean, square = (math.fsum(each) / rows_drawn for each in zip(*sums, strict=True))
         return mean, max(square - mean**2, 0.0)
 
-    plain = [np.array(group.rewards) for group in by_count]
+    batch = Statistics(*moments(plain), moments([(row != 0).astype(np.float64) for row in plain])[0])
     centred = [_centred(update, row, np.ones_like(row), batch) for row in plain]
     mean, square = moments(centred)
     batch = replace(batch, mean_difference=mean, difference_variance=square)
-    scaled = [_divided(update, row, difference, batch) for row, difference in zip(plain, centred, strict=True)]
+    scaled = [_scaled(update, row, difference, batch) for row, difference in zip(plain, centred, strict=True)]
     mean, square = moments(scaled)
     return replace(batch, mean_advantage=mean, advantage_variance=square)
 
@@ -163,8 +167,8 @@ def _filled(update: Update, group: Group) -> Values:
     return np.nan_to_num(rewards, nan=0.0) if update.missing is Missing.ZERO else rewards
 
 
-def _kept_rows(update: Update, group: Group) -> NDArray[np.bool_]:
-    """Which rows a filter and missing rewards leave."""
+def kept_rows(update: Update, group: Group) -> NDArray[np.bool_]:
+    """Which rows a filter and missing rewards leave. Shape (n_g,)."""
     rewards = _filled(update, group)
     present = np.ones(len(rewards), dtype=bool)
     if update.missing in (Missing.LEFT_OUT, Missing.DROPPED):
@@ -232,6 +236,12 @@ def _centred(update: Update, rewards: Values, lengths: Values, batch: Statistics
     return np.asarray(rewards - rewards.mean())
 
 
+def _scaled(update: Update, rewards: Values, differences: Values, batch: Statistics) -> Values:
+    """Differences over what the divisor names, inside of the bounds."""
+    found = _divided(update, rewards, differences, batch)
+    return found if update.cut is None else np.clip(found, *update.cut)
+
+
 def _divided(update: Update, rewards: Values, differences: Values, batch: Statistics) -> Values:
     """Differences over what the divisor names."""
     divisor = update.divisor
@@ -252,7 +262,7 @@ def _divided(update: Update, rewards: Values, differences: Values, batch: Statis
         variance = batch.reward_variance if is_rewards else batch.difference_variance
         spread = math.sqrt(variance * _corrected(batch.num_rows, divisor.ddof))
     below = spread + divisor.epsilon
-    return differences / below if below > 0 else np.zeros(n)
+    return np.zeros(n) if below == 0 else differences / below  # NaN stays NaN
 
 
 def _divided_by_others(update: Update, rewards: Values, differences: Values) -> Values:

@@ -318,7 +318,11 @@ def _of_words(words: Sequence[str], where: str) -> _Words:
             found.settings[key] = True if not values else values[0] if len(values) == 1 else list(values)
 
     for word in words:
-        if word.startswith("--") and len(word) > 2:
+        if word == "--":  # what stands before are the options of a launcher
+            found, key, values = _Words(found.program), "", []
+        elif not found.program and not key and _ASSIGNMENT.fullmatch(word):
+            continue  # a variable of the environment, for this command alone
+        elif word.startswith("--"):
             finish()
             name, is_given, value = word[2:].partition("=")
             key, values = name, [parse_value(value, where)] if is_given else []

@@ -108,6 +108,8 @@ def _objective(card: Card) -> Iterator[str]:
         )
         plus = f", plus {divisor.epsilon:g}" if divisor.epsilon else ""
         text += f", divided by {divisor.spread.value}{below}{plus}"
+    if update.cut:
+        text += f", cut to {update.cut[0]:g} .. {update.cut[1]:g}"
     if update.whitening:
         text += ", then whitened over the batch" if update.whitening.divides else ", then minus the mean of the batch"
     yield f"{text}." + (f" All of it is multiplied by {update.gain:g}." if update.gain != 1 else "")
@@ -170,8 +172,7 @@ def _equal(update: Update) -> str:
         return "a filter takes the group out."
     if update.group_size == 1 and update.single is Single.RAW:
         return "a group is one response, and trains on its raw reward."
-    centred = (Baseline.GROUP_MEAN, Baseline.OTHERS_MEAN, Baseline.LENGTH_MEAN, Baseline.RUNNER_UP)
-    if update.baseline not in centred:
+    if not update.is_centred:
         return "the group trains, since its baseline is not its own mean."
     if update.whitening:
         return "advantages are 0 before whitening. The whitening's mean moves them where lengths differ."
@@ -189,17 +190,23 @@ def _cost(update: Update) -> Iterator[str]:
     tokens = f", so at most {n * limit:,} tokens" if limit else ""
     yield f"{n} responses a group{tokens}. How long responses are stands in no configuration."
     if update.filter:
-        yield from _filter(update.filter)
+        yield from _filter(update, update.filter)
     else:
         yield "No filter: groups without a signal cost as much, and stay in the batch."
 
 
-def _filter(chosen: Filter) -> Iterator[str]:
+def _filter(update: Update, chosen: Filter) -> Iterator[str]:
     span = f" ({chosen.low:g} to {chosen.high:g})" if chosen.keep is Keep.MEAN_INSIDE else ""
     then = "others are drawn in place of the rest" if chosen.refills else "the rest is dropped, and fewer train"
     yield f"A filter keeps {chosen.keep.value}{span}; {then}."
-    if chosen.keep is not Keep.ROW_SPREAD:
-        yield "It changes no weights, since such groups add nothing. It changes the size of a step and what it costs."
+    if chosen.keep is Keep.SPREAD or (chosen.keep is Keep.MEAN_INSIDE and chosen.low <= 0 and chosen.high >= 1):
+        yield (
+            "It changes no weights, since such groups add nothing. It changes the size of a step and what it costs."
+            if update.is_centred
+            else "Such groups would train, so it changes weights."
+        )
+    elif chosen.keep is Keep.MEAN_INSIDE:
+        yield "Groups with a signal are left out, too. That changes weights, and they are summed with it."
     if chosen.prefers_fast:
         yield "Groups that are done first are taken. That prefers prompts with short responses."
     if chosen.note:

@@ -28,7 +28,7 @@ def keys_of(name: str) -> frozenset[str]:
 class Evidence(Enum):
     """How a reader's claims were held against the trainer."""
 
-    RUN = "its own advantages and losses were run on every outcome of small groups; filters and masks were read"
+    RUN = "its own advantages and losses were run on every outcome of small groups; what else the card says was read"
     READ = "its source was read; nothing of it was run"
 
 
@@ -154,8 +154,7 @@ class Settings:
         value = self.raw(key)
         if isinstance(value, str):  # YAML 1.1 reads 1e-3 as a text, and trainers convert it
             value = _as_number(value)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not max(least, -_LARGEST) <= value < _LARGEST:
+        if not _is_number(value) or value < least:
             raise self._wrong(key, value, "a number" + (f" of at least {least:g}" if least > -math.inf else ""))
         return float(value)
 
@@ -186,6 +185,20 @@ class Settings:
         """
         return None if self.raw(key) is None else self.whole(key, least=least)
 
+    def numbers(self, key: str, count: int) -> tuple[float, ...] | None:
+        """Return so many finite numbers, or None.
+
+        Raises:
+            SettingError: it is something else.
+        """
+        value = self.raw(key)
+        if value is None:
+            return None
+        found = [_as_number(item) if isinstance(item, str) else item for item in value] if _is_list(value) else []
+        if len(found) != count or not all(_is_number(item) for item in found):
+            raise self._wrong(key, value, f"{count} numbers")
+        return tuple(float(item) for item in found)
+
     def known_whole(self, key: str, *, least: int = 0) -> int | None:
         """Return a whole number, or None; None, too, where only a shell knows it.
 
@@ -206,6 +219,17 @@ class Settings:
         )
 
 
+def as_option(key: str, value: Any) -> str:
+    """Spell a setting as an option of a command.
+
+    Example:
+        >>> as_option("scale_rewards", "none"), as_option("actor.clip", [0.2, 0.3])
+        ('--scale_rewards none', '--actor.clip 0.2 0.3')
+    """
+    values = value if _is_list(value) else [value]
+    return " ".join([f"--{key}", *map(str, values)])
+
+
 def _ancestors(key: str) -> Iterator[str]:
     """The key, and what it stands in: a.b.c, a.b, a."""
     while key:
@@ -219,6 +243,15 @@ def spelled(value: Any) -> str:
         return printable(repr(value) if isinstance(value, str) else value)
     except ValueError:  # more digits than Python writes
         return "a number of thousands of digits"
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a finite number, and none that only a mistake makes."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value < _LARGEST
 
 
 def _as_number(text: str) -> float | str:

@@ -1,8 +1,8 @@
 """What a trainer's update does to a group of responses, in words that belong to no trainer.
 
 Readers make an :class:`Update` of a configuration file; everything that a card says is computed from it. The stages
-follow each other: which rows stay (``filter``), minus a ``baseline``, over a ``divisor``, ``whitening`` over the batch,
-times ``gain``; then ``reduction`` says what each token of a response is multiplied by.
+follow each other: which rows stay (``filter``), minus a ``baseline``, over a ``divisor``, ``cut`` at bounds,
+``whitening`` over the batch, times ``gain``; then ``reduction`` says what each token of a response is multiplied by.
 """
 
 from __future__ import annotations
@@ -157,6 +157,8 @@ class Update:
     """n: responses of a prompt."""
     baseline: Baseline = Baseline.GROUP_MEAN
     divisor: Divisor = Divisor()
+    cut: tuple[float, float] | None = None
+    """Bounds of an advantage, before it is whitened."""
     whitening: Whitening | None = None
     filter: Filter | None = None
     gain: float = 1.0
@@ -201,6 +203,11 @@ class Update:
             raise ValueError(f"a group needs at least 1 response; got {self.group_size}")
         if self.visits and len(self.visits.weights) != len(self.visits.bounds) + 1:
             raise ValueError(f"visits need one weight more than bounds; got {self.visits}")
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether equal rewards have advantage 0, as long as nothing whitens them."""
+        return self.baseline not in (Baseline.NONE, Baseline.BATCH_MEAN)
 
     @property
     def couples_prompts(self) -> bool:

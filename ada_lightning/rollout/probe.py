@@ -138,7 +138,7 @@ class GapLimits:
     def __init__(self, max_logprob_gap: float, stop_logprob_gap: float, *, name: str) -> None:
         if not 0 < max_logprob_gap <= stop_logprob_gap:
             raise ValueError(
-                "callbacks.adaptive_sampling needs 0 < max_logprob_gap <= stop_logprob_gap (.inf: never stop); "
+                "callbacks.adaptive_sampling needs 0 < max_logprob_gap <= stop_logprob_gap (inf: never stop); "
                 f"got {max_logprob_gap}, {stop_logprob_gap}"
             )
         self.max_logprob_gap, self.stop_logprob_gap, self._name = max_logprob_gap, stop_logprob_gap, name

@@ -39,6 +39,7 @@ from research.studies.coverage import table as coverage
 from research.studies.does_it_pay import CONTROLS as OF_CONTROLS
 from research.studies.does_it_pay import DEFAULT_MODEL as OF_DEFAULT_MODEL
 from research.studies.does_it_pay import table as does_it_pay
+from research.studies.field.auto import tables as auto_field
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.dropping import TABLES as DROPPING_TABLES
@@ -49,6 +50,7 @@ from research.studies.field.staleness import TUNING as STALENESS_TUNING
 from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.forecast.tables import TABLES as FORECAST_TABLES
+from research.studies.real_model.auto import STUDIES as AUTO_REAL_MODEL
 from research.studies.real_model.compare import CONTESTS as REAL_MODEL
 from research.studies.real_model.compare import main_table as real_model_main
 from research.studies.real_model.compare import repeated_table, together_table
@@ -553,6 +555,32 @@ def _trl_cgrpo() -> str:
     return _markdown(["method", *(f"p = {rate:g}" for rate in rates), "error of its statement"], lines)
 
 
+def _verl_slow() -> str:
+    """Return which share of prompts is slow, by verl's mode."""
+    lines = [
+        [
+            row["mode"],
+            str(row["drawn"]),
+            f"{100 * row['slow_drawn']:.1f} %",
+            f"{100 * row['slow_trained']:.1f} %",
+            str(row["thrown_away"]),
+        ]
+        for row in _load("memory", DOCS / "studies" / "verl")["rows"]
+    ]
+    head = ["mode", "prompts drawn", "slow among drawn", "slow among trained", "groups thrown away"]
+    return _markdown(head, lines)
+
+
+def _verl_cost() -> str:
+    """Return milliseconds of verl's driver, by the size of a step."""
+    parts = ("choose_ms", "sample_ms", "state_ms")
+    lines = [
+        [f"{row['prompts']:,} x {row['responses']}", *(f"{row[part]:.0f}" for part in parts)]
+        for row in _load("memory", DOCS / "studies" / "verl")["costs"]
+    ]
+    return _markdown(["prompts x responses", "chosen", "sampled", "state"], lines)
+
+
 def _gate() -> str:
     found = _load("gate", DOCS / "studies" / "real_model")
     figures = {
@@ -627,6 +655,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "trl": partial(_started, TRL),
     "trl_tuning": trl_tuning,
     "trl_cgrpo": _trl_cgrpo,
+    "verl_slow": _verl_slow,
+    "verl_cost": _verl_cost,
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},
@@ -638,6 +668,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "default_model_main": partial(does_it_pay, OF_DEFAULT_MODEL),
     "calculator": calculator,
     "auto_simulation": auto_simulation,
+    **auto_field(),
+    **AUTO_REAL_MODEL[False].tables("auto_real_model"),
+    **AUTO_REAL_MODEL[True].tables("auto_real_model_gpu"),
     "study_coverage": coverage,
     "evaluation_coverage": evaluation_coverage,
     "real_model": partial(real_model, FIRST.name),

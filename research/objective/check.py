@@ -2,8 +2,9 @@
 
 The package is installed without its dependencies into ``build/objective/NAME``, in front of everything that is
 installed; what its import needs stands in ``PACKAGES``. A reader makes an update of settings; the same settings go to
-the package's own functions; both give the factor of every token's ``grad log p`` in every batch of two groups, and the
-weight of a prompt by its pass rate. Writes ``docs/objective/checked.json``.
+the package's own functions; both give the factor of every token's ``grad log p`` in every batch of two groups, the
+weight of a prompt by its pass rate, and which groups a filter keeps. The reader's keys and defaults are held against
+the package's own options. Writes ``docs/objective/checked.json``; ``--keys`` writes the reader's list of keys instead.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ada_lightning.objective.batch import Group, advantages, group_of, token_factors
+from ada_lightning.objective.batch import Group, advantages, group_of, kept_rows, token_factors
 from ada_lightning.objective.readers.find import TRAINERS
-from ada_lightning.objective.settings import Settings
-from ada_lightning.objective.update import Missing, Single, Update
+from ada_lightning.objective.settings import Settings, Trainer
+from ada_lightning.objective.update import Missing, Single, Truncated, Update
 from ada_lightning.objective.weights import PASS_RATES, weight
 from ada_lightning.run.files import write_text
+from research.objective.rows import WIDTH
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "objective"
@@ -43,14 +45,17 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
         "codetiming==1.4.0",
         "TransferQueue==0.1.11",
         "torchdata==0.11.0",
-        "pyvers",
-        "orjson",
+        "pyvers==0.2.3",
+        "orjson==3.13.0",
     ),
+    "openrlhf": ("openrlhf==0.11.2",),
+    "ms_swift": ("ms-swift==4.6.0",),
 }
 """By trainer, the pinned package first."""
 LENGTHS = ((1, 3, 2), (2, 1, 3))
 """Tokens of the responses of two groups."""
-WIDTH = 3
+SIZES = (3, 8, 16)
+"""Responses of groups of equal fractional rewards."""
 FRACTIONS = tuple(step / 20 for step in range(1, 20))
 
 
@@ -70,6 +75,14 @@ class Real(Protocol):
         ...
 
 
+class Filtering(Protocol):
+    """A filter that could be run."""
+
+    def keeps(self, group: Group) -> bool | None:
+        """Return whether it keeps a group; None for settings without one."""
+        ...
+
+
 @dataclass(frozen=True)
 class Combination:
     """Settings, and what the trainer's functions make of them."""
@@ -82,44 +95,78 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Make the environment, check, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=list(PACKAGES))
-    name = parser.parse_args(argv).name
+    parser.add_argument("--keys", action="store_true", help="write the reader's list of keys without an effect")
+    arguments = parser.parse_args(argv)
+    name = arguments.name
     make_environment(name)
+    if arguments.keys:
+        write_keys(name)
+        return
     found = check(name)
     everything = json.loads(CHECKED.read_text()) if CHECKED.exists() else {}
     write_text(CHECKED, json.dumps(everything | {name: found}, indent=1, sort_keys=True) + "\n")
     worst = max(max(row["tokens"], row["weights"], row["special"]) for row in found["combinations"])
+    wrong = wrong_options(name)
     print(f"{found['package']}: {len(found['combinations'])} combinations, {found['batches']} batches each")
     print(f"largest relative error {worst:.1e}, at most {LIMIT:g} is allowed")
-    sys.exit(worst > LIMIT)
+    print(f"{len(package_options(name))} options; the reader is wrong about: {', '.join(wrong) or 'none'}")
+    sys.exit(worst > LIMIT or bool(wrong))
 
 
 def make_environment(name: str) -> None:
-    """Install the packages of a trainer into their own folder, if they are missing, and put it in front."""
-    pinned = PACKAGES[name][0]
-    package, _, version = pinned.partition("==")
-    folder = FOLDER / name
-    is_there = bool(list(folder.glob(f"{package}-{version}.dist-info")))
-    if not is_there and not _is_installed(package, version):
-        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder), *PACKAGES[name]]
+    """Install what is missing of a trainer's packages into their own folder, and put it in front."""
+    use_environment(name)
+    if missing := [pin for pin in PACKAGES[name] if not _is_installed(pin)]:
+        folder = str(FOLDER / name)
+        command = [sys.executable, "-m", "pip", "install", "-q", "--upgrade", "--no-deps", "--target", folder, *missing]
         subprocess.run(command, check=True)
     use_environment(name)
 
 
 def use_environment(name: str) -> bool:
-    """Put the folder of a trainer in front, if it is there. Returns whether the pinned version can be imported."""
+    """Put the folder of a trainer in front, if it is there. Returns whether all it needs can be imported."""
     folder = FOLDER / name
-    package, _, version = PACKAGES[name][0].partition("==")
     if folder.is_dir() and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
         importlib.invalidate_caches()
-    return _is_installed(package, version)
+    return all(_is_installed(pin) for pin in PACKAGES[name])
 
 
-def _is_installed(package: str, version: str) -> bool:
+def _is_installed(pin: str) -> bool:
+    package, _, version = pin.partition("==")
     try:
         return metadata.version(package) == version
     except metadata.PackageNotFoundError:
         return False
+
+
+def package_options(name: str) -> Mapping[str, Any]:
+    """Return every option of a trainer with its default, as the package itself has it."""
+    return dict(importlib.import_module(f"research.objective.{name}").options())
+
+
+def wrong_options(name: str) -> list[str]:
+    """Return the options that the reader does not know, that are none, or that have another default."""
+    trainer, found = TRAINERS[name], package_options(name)
+    unknown = [f"{key} (not known)" for key in found if not trainer.knows(key)]
+    defaults = [
+        f"{key} ({_listed(value)!r} for {_listed(found[key])!r})"
+        for key, value in trainer.defaults.items()
+        if key in found and _listed(value) != _listed(found[key])
+    ]
+    gone = [f"{key} (no option)" for key in trainer.defaults if key not in found]
+    return sorted([*unknown, *defaults, *gone])
+
+
+def write_keys(name: str) -> None:
+    """Write the options that turn no update, one a line."""
+    trainer = TRAINERS[name]
+    path = Path(sys.modules[Trainer.__module__].__file__ or "").parent / "readers" / "keys" / f"{name}.txt"
+    write_text(path, "\n".join(sorted(key for key in package_options(name) if key not in trainer.defaults)) + "\n")
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def check(name: str) -> dict[str, Any]:
@@ -141,26 +188,39 @@ def check(name: str) -> dict[str, Any]:
 def compared(name: str, combination: Combination) -> dict[str, Any]:
     """Return settings and the largest errors of one combination."""
     update = update_of(name, combination.settings)
-    size = update.group_size
     return {
         "settings": dict(combination.settings),
         "tokens": max(
             _error(_flat(token_factors(update, batch, width=WIDTH)), _flat(combination.real.factors(batch)))
-            for batch in batches()
+            for batch in [*batches(), *truncated(update)]
         ),
         "weights": _error([_weight(update, rate) for rate in PASS_RATES], real_weights(update, combination.real)),
-        "special": max(
-            (
-                _error(
-                    _flat([row / update.gain for row in advantages(update, batch)]),
-                    _flat(combination.real.advantages(batch)),
-                )
-                for batch in special(update)
-            ),
-            default=0.0,
-        ),
-        "rounding": max(combination.real.rounding(Group((value,) * size)) for value in FRACTIONS),
+        "special": max(_special_error(update, combination.real), _filter_error(update, combination.real)),
+        "rounding": max(combination.real.rounding(Group((value,) * size)) for size in SIZES for value in FRACTIONS),
     }
+
+
+def _special_error(update: Update, real: Real) -> float:
+    """Largest error for groups of one and missing rewards."""
+    return max(
+        (
+            _error(_flat([row / update.gain for row in advantages(update, batch)]), _flat(real.advantages(batch)))
+            for batch in special(update)
+        ),
+        default=0.0,
+    )
+
+
+def _filter_error(update: Update, real: Any) -> float:
+    """1 if a filter keeps other groups than the reader says: of each number right, and of equal fractions; else 0."""
+    groups = [
+        *(group_of(right, update.group_size) for right in range(update.group_size + 1)),
+        *(Group((value,) * update.group_size) for value in (0.25, 0.5, 0.75)),  # sums of them are exact
+    ]
+    found = [real.keeps(group) for group in groups] if hasattr(real, "keeps") else [None]
+    if None in found:
+        return 0.0
+    return float(found != [bool(kept_rows(update, group).all()) for group in groups])
 
 
 def update_of(name: str, settings: Mapping[str, Any]) -> Update:
@@ -179,12 +239,20 @@ def batches() -> list[list[Group]]:
     ]
 
 
+def truncated(update: Update) -> list[list[Group]]:
+    """A batch with truncated responses, where the trainer masks them."""
+    if update.truncated is not Truncated.MASKED:
+        return []
+    rewards, flags = ((1.0, 0.0, 0.0), (1.0, 1.0, 0.0)), ((False, True, False), (True, False, False))
+    return [[Group(*each) for each in zip(rewards, LENGTHS, flags, strict=True)]]
+
+
 def special(update: Update) -> list[list[Group]]:
     """Batches with a group of one, and with a missing reward, where the reader says what becomes of them."""
     found = []
     if update.single in (Single.RAW, Single.ZERO):
         found.append([Group((1.0,)), group_of(1, 3)])
-    if update.missing in (Missing.LEFT_OUT, Missing.ZERO) and not update.couples_prompts:
+    if update.missing in (Missing.LEFT_OUT, Missing.ZERO, Missing.POISONS) and not update.couples_prompts:
         found.append([Group((1.0, 0.0, math.nan)), group_of(1, 3)])
     return found
 
@@ -222,11 +290,13 @@ def _flat(rows: Sequence[Any]) -> list[float]:
 
 
 def _error(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Largest difference over the largest number; infinite where a number is none."""
+    """Largest difference over the largest number; infinite where only one of two is a number."""
     one, other = np.array(ours), np.array(theirs)
+    is_poisoned = np.isnan(one) & np.isnan(other)
+    one, other = one[~is_poisoned], other[~is_poisoned]
     if not np.isfinite(one).all() or not np.isfinite(other).all():
         return math.inf
-    return float(np.abs(one - other).max() / max(np.abs(other).max(), 1e-12))
+    return float(np.abs(one - other).max(initial=0.0) / max(np.abs(other).max(initial=0.0), 1e-12))
 
 
 if __name__ == "__main__":

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import ast
 import collections
+import dataclasses
 import functools
 import inspect
 import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from ada_lightning.objective.batch import Group
 from ada_lightning.objective.readers.trl import LOSS_TYPES, SCALES
-from research.objective.check import WIDTH, Combination
-from research.objective.verl import _one_a_row, _split
+from research.objective.check import Combination
+from research.objective.rows import WIDTH, mask_of, one_a_row, rewards_of, split
 
 SIZE = 3
 
@@ -40,6 +41,18 @@ def _combination(loss_type: str, scale: str, aggregation: str) -> Combination:
         "multi_objective_aggregation": aggregation,
     }
     return Combination(settings, Functions(loss_type, scale, aggregation))
+
+
+def options() -> Mapping[str, Any]:
+    """Return every field that the command ``trl grpo`` reads, with its default."""
+    import trl
+    from trl.scripts.grpo import GRPOScriptArguments
+    from trl.scripts.utils import DatasetMixtureConfig
+
+    classes = (trl.GRPOConfig, GRPOScriptArguments, trl.ModelConfig, DatasetMixtureConfig)
+    return {field.name: field.default for kind in classes for field in dataclasses.fields(kind)} | dict.fromkeys(
+        ("config", "env")
+    )
 
 
 @functools.cache
@@ -66,7 +79,7 @@ class Functions:
         """Return the advantage of each response; groups of one size."""
         import torch
 
-        return _split(self._advantages(groups, torch.float64).tolist(), groups)
+        return split(self._advantages(groups, torch.float64).tolist(), groups)
 
     def factors(self, groups: Sequence[Group]) -> list[list[float]]:
         """Return minus the gradient of the real loss by the log-probability of each token."""
@@ -74,8 +87,7 @@ class Functions:
         from trl import GRPOTrainer
 
         adv = self._advantages(groups, torch.float64)
-        lengths = torch.tensor([int(length) for group in groups for length in group.token_counts])
-        mask = (torch.arange(WIDTH) < lengths[:, None]).to(torch.float64)
+        mask = mask_of(groups, torch.float64)
         logprobs = torch.zeros(len(adv), WIDTH, dtype=torch.float64, requires_grad=True)
         ids = torch.zeros(len(adv), WIDTH, dtype=torch.long)
         inputs = {
@@ -88,7 +100,7 @@ class Functions:
         }
         loss = GRPOTrainer._compute_loss(self._trainer(logprobs), None, inputs)
         loss.backward()
-        return _split(_one_a_row(logprobs.grad, mask), groups)
+        return split(one_a_row(logprobs.grad, mask), groups)
 
     def rounding(self, group: Group) -> float:
         """Return the largest advantage in float32."""
@@ -102,7 +114,6 @@ class Functions:
         import torch
         from trl.trainer.utils import nanstd
 
-        flat = [[reward] for group in groups for reward in group.rewards]
         trainer = SimpleNamespace(
             multi_objective_aggregation=self.aggregation,
             scale_rewards=self.scale,
@@ -113,7 +124,7 @@ class Functions:
             "torch": torch,
             "nanstd": nanstd,
             "self": trainer,
-            "rewards_per_func": torch.tensor(flat, dtype=dtype),
+            "rewards_per_func": rewards_of(groups, dtype)[:, None],
             "num_generations": len(groups[0].rewards),
             "device": "cpu",
         }

@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from ada_lightning.objective.batch import Group
-from ada_lightning.objective.readers.verl import AGGREGATIONS, ESTIMATORS
-from research.objective.check import WIDTH, Combination
+from ada_lightning.objective.files import read_file
+from ada_lightning.objective.readers.verl import AGGREGATIONS, ESTIMATORS, TRAINER
+from research.objective.check import Combination
+from research.objective.rows import mask_of, one_a_row, rewards_of, split
+from research.objective.source import file_of
 
 SIZE = 3
 LOSS_MODES = ("vanilla", "gspo", "cispo", "gpg", "sapo", "geo_mean")
@@ -40,6 +43,13 @@ def _combination(estimator: str, norm: bool, loss: str, aggregation: str) -> Com
     return Combination(settings, Functions(estimator, norm, loss, aggregation))
 
 
+def options() -> Mapping[str, Any]:
+    """Return every key that Hydra composes, with its default. More can be added by ``+key=value``."""
+    found = dict(read_file(file_of("verl", "trainer/config/_generated_ppo_trainer.yaml")).settings)
+    found["actor_rollout_ref.rollout.response_length"] = None  # the key that it refers to is read
+    return found | {key: value for key, value in TRAINER.defaults.items() if key not in found}
+
+
 class _Config(SimpleNamespace):
     """Settings that verl asks by attribute and by ``get``."""
 
@@ -65,7 +75,7 @@ class Functions:
     def advantages(self, groups: Sequence[Group]) -> list[list[float]]:
         """Return the advantage of each response."""
         rows, _ = self._advantages(groups)
-        return _split([float(row[0]) for row in rows], groups)
+        return split([float(row[0]) for row in rows], groups)
 
     def factors(self, groups: Sequence[Group]) -> list[list[float]]:
         """Return minus the gradient of the real loss by the log-probability of each token."""
@@ -86,7 +96,7 @@ class Functions:
             config=config,
         )
         loss.backward()
-        return _split(_one_a_row(logprobs.grad, mask), groups)
+        return split(one_a_row(logprobs.grad, mask), groups)
 
     def rounding(self, group: Group) -> float:
         """Return the largest advantage in float32."""
@@ -102,11 +112,9 @@ class Functions:
         from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
         dtype = dtype or torch.float64
-        lengths = torch.tensor([int(length) for group in groups for length in group.token_counts])
-        mask = (torch.arange(WIDTH) < lengths[:, None]).to(dtype)
+        mask = mask_of(groups, dtype)
         rewards = torch.zeros_like(mask)
-        flat = torch.tensor([reward for group in groups for reward in group.rewards], dtype=dtype)
-        rewards[torch.arange(len(flat)), lengths - 1] = flat
+        rewards[torch.arange(len(mask)), mask.sum(dim=1).long() - 1] = rewards_of(groups, dtype)
         uids = np.array([str(index) for index, group in enumerate(groups) for _ in group.rewards], dtype=object)
         config = _Config(gamma=1.0, norm_adv_by_std_in_grpo=self.norm)
         options: Mapping[str, Any] = {"config": config}
@@ -116,19 +124,3 @@ class Functions:
             token_level_rewards=rewards, response_mask=mask, index=uids, **options
         )
         return found.to(dtype), mask
-
-
-def _one_a_row(gradient: Any, mask: Any) -> list[float]:
-    """The number that all tokens of a row have; NaN where they differ."""
-    found = []
-    for row, trained in zip(gradient, mask, strict=True):
-        values = -row[trained > 0]
-        is_one = bool((values - values[0]).abs().max() < 1e-9) and not bool(row[trained == 0].any())
-        found.append(float(values[0]) if is_one else float("nan"))
-    return found
-
-
-def _split(values: Sequence[float], groups: Sequence[Group]) -> list[list[float]]:
-    """Give each group its values."""
-    rest = iter(values)
-    return [[next(rest) for _ in group.rewards] for group in groups]

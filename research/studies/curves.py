@@ -51,6 +51,18 @@ class Estimate:
         return f"{self.value:{form}}{interval}"
 
 
+def later(curve: Curve, tokens: float) -> Curve:
+    """Return a curve before which so many tokens were generated without learning anything.
+
+    Example:
+        >>> later([{"generated_tokens": 0.0, "held_out": 0.2}, {"generated_tokens": 5.0, "held_out": 0.3}], 3.0)[1]
+        {'generated_tokens': 3.0, 'held_out': 0.2}
+    """
+    if not tokens:
+        return curve
+    return [dict(curve[0]), *({**row, TOKENS: row[TOKENS] + tokens} for row in curve)]
+
+
 def final_level(curves: Sequence[Curve]) -> float:
     """Return the mean held-out rate of the last three evaluations: a single one has the noise of 512 responses."""
     return float(np.mean([np.mean([row["held_out"] for row in curve[-3:]]) for curve in curves]))

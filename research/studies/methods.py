@@ -60,6 +60,8 @@ METHODS: Mapping[str, Method] = {
     # GRPO's groups, scaling and baseline on the prompts that ada_similar would choose: what the choice alone does.
     "grpo_chosen": Method("grpo", (*_N4, *_SIMILAR)),
     "grpo_chosen_4_updates": Method("grpo", (*_N4, *_SIMILAR), updates=4),
+    # Its clocks would make a run that another machine cannot repeat; about 1 is what this model's tokens cost.
+    "auto_4_updates": Method("auto", ("curriculum.cost_ratio=1",), updates=4),
     "spo_4_updates": Method("spo", updates=4),
     "rarer_class_4_updates": Method("rarer_class", updates=4),
     "token_division_4_updates": Method("token_division", ("sampler.responses_per_prompt=4",), updates=4),
@@ -71,6 +73,7 @@ SETTINGS_OF = {
     "ada_similar_4_updates": "ada_4_updates",
     "ada_similar_thinned_4_updates": "ada_4_updates",
     "grpo_chosen_4_updates": "grpo_n4_4_updates",
+    "auto_4_updates": "grpo_n4_4_updates",
 }
 """Methods that take the settings of another, where they were not tuned themselves."""
 _FOUR_UPDATES = "_4_updates"

@@ -77,15 +77,18 @@ class StudyRun:
     def measured(self) -> dict[str, Any]:
         """Return what the run's files say: learning curve, seconds by phase, and the settings."""
         summary = json.loads((self.folder / "summary.json").read_text())
+        rows = [dict(row) for row in read_metrics(self.folder / "metrics.csv")]
+        modes = mode_changes(rows)
         return {
             "method": self.experiment,
             "seed": self.seed,
             "overrides": list(self.overrides),
-            "curve": cost_curve([dict(row) for row in read_metrics(self.folder / "metrics.csv")]),
+            "curve": cost_curve(rows),
             "seconds": summary["seconds"],
             "responses": summary["responses"],
             "generated_tokens": summary["generated_tokens"],
             "signal_ratio_mean": summary["signal_ratio_mean"],
+            **({"modes": modes} if modes else {}),
         }
 
 
@@ -121,6 +124,17 @@ def cost_curve(rows: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
         for name, columns in COSTS.items():
             spent[name] += sum(row.get(column, 0.0) for column in columns)
     return curve
+
+
+def mode_changes(rows: Sequence[Mapping[str, float]]) -> list[list[float]]:
+    """Return the steps from which on ``curriculum=auto`` had another mode, each with the mode; empty without it.
+
+    Example:
+        >>> mode_changes([{"step": 0, "curriculum/mode": 1.0}, {"step": 1, "curriculum/mode": 2.0}])
+        [[0, 1.0], [1, 2.0]]
+    """
+    modes = [[row["step"], row["curriculum/mode"]] for row in rows if "curriculum/mode" in row]
+    return [row for before, row in zip([[0, -1.0], *modes], modes, strict=False) if row[1] != before[1]]
 
 
 class Results:

@@ -23,6 +23,7 @@ TABLES = {
     "docs/studies/controls.md": [f"{STUDIES}cost_benefit.md"],
     "docs/studies/cost_benefit.md": [f"{STUDIES}tiny_model.md"],
     "docs/studies/forecast.md": [f"{STUDIES}real_model.md"],
+    "docs/studies/auto_protocol.md": [f"{STUDIES}cost_benefit.md"],
     "docs/studies/real_model_protocol.md": [f"{STUDIES}README.md", f"{STUDIES}real_model.md"],
     "docs/trl.md": MAIN,
     "docs/use.md": ["docs/gpu.md", "docs/estimators.md"],
@@ -128,6 +129,10 @@ NUMBERS: dict[str, dict[str, str]] = {
     "docs/staleness.md": {"0.06": "= 0.439 - 0.378", "0.04": "= 0.434 - 0.390"},
     "docs/start.md": {"80 %": "an example"},
     "docs/studies/README.md": {"1.6": "docs/studies/coverage.json", "92 %": "= 92.0"},
+    "docs/studies/auto_protocol.md": {
+        "0.9": "research/studies/field/auto.py", "0.93": "research/studies/field/auto.py",
+        "1.15": "research/studies/real_model/compare.py", "1.3": "research/studies/real_model/compare.py",
+    },
     "docs/studies/cost_benefit.md": {
         "0.15": TINY, "0.18": FIELD, "0.37": FIELD,
         "1.9": "read off the picture", "2.1": "read off the picture",

@@ -203,3 +203,12 @@ def test_the_doctor_knows_its_options():
 def test_a_wrong_option_is_seen(monkeypatch):
     with pytest.raises(SystemExit):
         parser_of("research.benchmarks.estimator_bias", ["--simulated", "3"], monkeypatch)
+
+
+@pytest.mark.parametrize(("experiment", "points"), [("ada_seq_balance", True), ("auto", False)])
+def test_make_train_ends_with_what_would_test_choosing_unless_it_did(experiment, points):
+    dry = ["make", "-n", "-o", "setup", "train", f"EXPERIMENT={experiment}"]
+    done = subprocess.run(dry, cwd=ROOT, capture_output=True, text=True, check=True)
+    first, *others = done.stdout.splitlines()
+    assert first.strip().endswith(f"train.py +experiment={experiment}")
+    assert any("make train EXPERIMENT=auto" in line for line in others) == points

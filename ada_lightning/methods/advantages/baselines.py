@@ -147,7 +147,7 @@ class PoolMeanAdvantage(Checked, BaselineAdvantage):
         yield self.weight_power >= 0, f"advantage.weight_power must not be negative; got {self.weight_power}"
         yield (
             self.max_weight >= 1,
-            f"advantage.max_weight must be at least 1 (.inf sets no limit); got {self.max_weight}",
+            f"advantage.max_weight must be at least 1 (inf sets no limit); got {self.max_weight}",
         )
         yield (
             self.weight_power <= 0 or self.max_weight < math.inf or not self.pass_rate.may_be_zero,

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ada_lightning.objective.readers import trl, verl
+from ada_lightning.objective.readers import ms_swift, openrlhf, trl, verl
 from ada_lightning.objective.settings import SettingError, Trainer
 
-TRAINERS: Mapping[str, Trainer] = {trainer.name: trainer for trainer in (trl.TRAINER, verl.TRAINER)}
+TRAINERS: Mapping[str, Trainer] = {
+    trainer.name: trainer for trainer in (trl.TRAINER, verl.TRAINER, openrlhf.TRAINER, ms_swift.TRAINER)
+}
 """By the names that ``--trainer`` takes."""
 
 

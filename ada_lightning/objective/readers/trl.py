@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ada_lightning.objective.settings import Changes, Evidence, Settings, Trainer, keys_of
+from ada_lightning.objective.settings import Changes, Evidence, Settings, Trainer, as_option, keys_of
 from ada_lightning.objective.update import (
     Clip,
     Divisor,
@@ -255,5 +255,5 @@ TRAINER = Trainer(
     command="trl grpo --config {file} {changes}",
     marks=frozenset({"num_generations", "scale_rewards", "mask_truncated_completions", "num_iterations", "trl"}),
     package="trl",
-    spelled=lambda key, value: f"--{key} {value}",
+    spelled=as_option,
 )

@@ -137,7 +137,7 @@ def update(settings: Settings) -> Update:
         else "a mini-batch, on all processes",
         counts_masked=True,
         single=single,
-        missing=Missing.POISONS,
+        missing=Missing.UNKNOWN if name == "grpo_passk" else Missing.POISONS,
         truncated=Truncated.PENALISED if settings.flag(_OVERLONG + "enable") else Truncated.KEPT,
         truncated_note="The penalty of overlong_buffer_cfg is part of the reward, so it is in the group's mean."
         if settings.flag(_OVERLONG + "enable")
@@ -148,7 +148,7 @@ def update(settings: Settings) -> Update:
         batch_prompts=settings.known_whole("data.train_batch_size", least=1),
         updates_per_rollout=_updates(settings),
         max_response_tokens=length or settings.known_whole("data.max_response_length", least=1),
-        max_rounding=0.106 if spread is Spread.GROUP and baseline is Baseline.GROUP_MEAN else 0.0,
+        max_rounding=0.107 if spread is Spread.GROUP and baseline is Baseline.GROUP_MEAN else 0.0,
         notes=tuple(_notes(settings, name, mode, size)),
         unknown=tuple(_unknown(settings)),
         undetermined=_undetermined(settings, name, mode, size),

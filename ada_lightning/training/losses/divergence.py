@@ -103,7 +103,7 @@ class DivergencePolicyLoss(PolicyGradientLoss):
         """The bounds, then what every loss has."""
         errors = negative_errors(delta_low=self.delta_low, delta_high=self.delta_high)
         if not self.ratio_cap > 0:
-            errors.append(f"loss.ratio_cap must be positive (.inf sets none); got {self.ratio_cap}")
+            errors.append(f"loss.ratio_cap must be positive (inf sets none); got {self.ratio_cap}")
         return [*errors, *super().errors()]
 
     def objective(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> TensorAndSums:

@@ -88,7 +88,7 @@ class ClippedPolicyLoss(RatioClippingLoss):
 
     def errors(self) -> list[str]:
         """The clips, then what every loss has."""
-        own = [f"loss.dual_clip must be above 1 (.inf sets no bound); got {self.dual_clip}"]
+        own = [f"loss.dual_clip must be above 1 (inf sets no bound); got {self.dual_clip}"]
         return [*([] if self.dual_clip > 1 else own), *super().errors()]
 
     def objective(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> TensorAndSums:

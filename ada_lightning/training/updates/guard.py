@@ -43,7 +43,7 @@ class UpdateGuard:
     def __init__(self, *, max_skipped_in_a_row: int = 10, max_norm_ratio: float = math.inf, window: int = 64) -> None:
         refuse(
             max_skipped_in_a_row < 1 and f"max_skipped_in_a_row must be at least 1; got {max_skipped_in_a_row}",
-            not max_norm_ratio > 1 and f"max_norm_ratio must be above 1 (.inf switches it off); got {max_norm_ratio}",
+            not max_norm_ratio > 1 and f"max_norm_ratio must be above 1 (inf switches it off); got {max_norm_ratio}",
             window < _MIN_NORMS and f"window must be at least {_MIN_NORMS}; got {window}",
         )
         self.max_skipped_in_a_row = max_skipped_in_a_row

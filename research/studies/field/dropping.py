@@ -17,9 +17,6 @@ settings and falling learning rate, whose rows of GRPO and of the methods that c
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -28,7 +25,7 @@ from typing import Any
 
 from research.benchmarks.report import DOCS, markdown
 from research.studies.contest import Contest, comparison
-from research.studies.curves import TOKENS, Curve, Runs, difference, time_scale
+from research.studies.curves import TOKENS, Runs, difference, later, time_scale
 from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.controls import DECAY as CONTROL_DECAY
 from research.studies.field.fresh import PROBLEMS, prepare_fresh
@@ -36,6 +33,9 @@ from research.studies.field.newer import CONTEST as NEWER
 from research.studies.field.newer import DECAY, GRPO, MAX_TOKENS, TUNING_SEED, grid
 from research.studies.field.setting import FOLDER, NUM_SEEDS, field_run, prepare, second_seeds, task
 from research.studies.field.tune import TUNING as FIELD_TUNING
+from research.studies.measured import NUM_SAMPLES
+from research.studies.measured import measure as measure_in
+from research.studies.measured import measured as of_file
 from research.studies.methods import Settings, written
 from research.studies.runs import ROOT, StudyRun, train_missing
 from research.studies.tuning import Tuning
@@ -43,8 +43,6 @@ from research.studies.tuning import Tuning
 RESULTS = DOCS / "studies" / "dropping_once"
 MEASURED = RESULTS / "measured.json"
 """What each measurement drew and kept, by its name."""
-NUM_SAMPLES = 8
-"""Responses of each prompt that are drawn to measure its pass rate."""
 NUM_FRESH = 6144
 """Prompts that are measured where none comes back; more than a budget asks of those that are kept."""
 SOME_FRESH = FOLDER / "fresh_measured.jsonl"
@@ -66,34 +64,19 @@ def name_of(seed: int, arm: str) -> str:
 
 def measured() -> dict[str, dict[str, Any]]:
     """Return what is known of measurements."""
-    return json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    return of_file(MEASURED)
 
 
 def measure(name: str, seed: int, problems: Path | None = None) -> None:
-    """Draw and grade the responses of every prompt with the starting policy, select, and note what it took.
+    """Measure, unless it is done.
 
     Args:
         name: of the measurement.
         seed: of its responses.
         problems: prompts, where they are not those that come back.
     """
-    folder = FOLDER / "measured" / name
-    if not (folder / "summary.json").exists():
-        command = [
-            *(sys.executable, str(ROOT / "prepare.py")),
-            *(each for each in task() if "microbatch" not in each),  # nothing is trained
-            *([] if problems is None else [f"data.source.path={problems.relative_to(ROOT)}"]),
-            *(f"num_samples={NUM_SAMPLES}", "band.min_positive=1", f"band.max_positive={NUM_SAMPLES - 1}"),
-            *(f"seed={seed}", f"run_dir={folder.relative_to(ROOT)}"),
-        ]
-        print(" ".join(command[1:]), flush=True)
-        subprocess.run(command, cwd=ROOT, check=True)
-    summary = json.loads((folder / "summary.json").read_text())
-    keys = ("num_prompts", "num_samples", "generated_tokens", "num_selected", "prompts_by_positives")
-    found = measured() | {name: {key: summary[key] for key in keys}}
-    MEASURED.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(found[key])}" for key in sorted(found))
-    MEASURED.write_text(f"{{\n{lines}\n}}\n")
+    more = () if problems is None else (f"data.source.path={problems.relative_to(ROOT)}",)
+    measure_in(FOLDER / "measured" / name, (*task(), *more), seed=seed, file=MEASURED)
 
 
 def budget(seed: int, arm: str) -> int:
@@ -166,22 +149,12 @@ CONTESTS = {
 }
 
 
-def later(curve: Curve, tokens: float) -> list[dict[str, float]]:
-    """Return a curve before which so many tokens were generated without learning anything.
-
-    Example:
-        >>> later([{"generated_tokens": 0.0, "held_out": 0.2}, {"generated_tokens": 5.0, "held_out": 0.3}], 3.0)[1]
-        {'generated_tokens': 3.0, 'held_out': 0.2}
-    """
-    return [dict(curve[0]), *({**row, TOKENS: row[TOKENS] + tokens} for row in curve)]
-
-
 def runs_of(arm: str) -> dict[str, Runs]:
     """Return the learning curves of one way to count, measurement included where it counts."""
     found: dict[str, Runs] = {}
     for method, runs in CONTESTS[arm].curves().items():
         spent = {seed: MAX_TOKENS - budget(seed, arm) for seed in runs}
-        found[method] = {seed: later(curve, spent[seed]) if spent[seed] else curve for seed, curve in runs.items()}
+        found[method] = {seed: later(curve, spent[seed]) for seed, curve in runs.items()}
     return found
 
 

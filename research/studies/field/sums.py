@@ -5,27 +5,44 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from reasoning_gym.arithmetic import ChainSumConfig, ChainSumDataset
 
-EASY = {"min_terms": 2, "max_terms": 8, "min_digits": 1, "max_digits": 1}
-HARD = {"min_terms": 2, "max_terms": 4, "min_digits": 2, "max_digits": 2}
-SHARE_OF_HARD = 0.3
+
+@dataclass(frozen=True)
+class Mixture:
+    """Two kinds of sums, as reasoning-gym's ``chain_sum`` is told of them."""
+
+    easy: Mapping[str, int]
+    hard: Mapping[str, int]
+    share_of_hard: float
 
 
-def problems(*, size: int, seed: int) -> Iterator[tuple[str, str]]:
+def _sums(terms: tuple[int, int], digits: int) -> Mapping[str, int]:
+    return {"min_terms": terms[0], "max_terms": terms[1], "min_digits": digits, "max_digits": digits}
+
+
+FIELD = Mixture(easy=_sums((2, 8), 1), hard=_sums((2, 4), 2), share_of_hard=0.3)
+ALIKE = Mixture(easy=_sums((6, 7), 1), hard=_sums((6, 7), 1), share_of_hard=0.0)
+"""Of which the committed model gets about one in ten right, whichever it is."""
+WIDE = Mixture(easy=_sums((2, 3), 1), hard=_sums((3, 4), 2), share_of_hard=0.4)
+"""Of which the committed model gets some nearly always right, some now and then, and four in ten hardly ever."""
+
+
+def problems(*, size: int, seed: int, mixture: Mixture = FIELD) -> Iterator[tuple[str, str]]:
     """Yield expressions and their values, such as ``("12+3-40", "-25")``; the same seed gives the same ones.
 
-    They are reasoning-gym's ``chain_sum`` without the sentence around them and without spaces: seven in ten with
-    one-digit numbers and 2 to 8 terms, three in ten with two-digit numbers and 2 to 4 terms.
+    They are reasoning-gym's ``chain_sum`` without the sentence around them and without spaces. In the field seven in
+    ten have one-digit numbers and 2 to 8 terms, three in ten two-digit numbers and 2 to 4 terms.
     """
-    easy = iter(ChainSumDataset(ChainSumConfig(**EASY, seed=seed, size=size)))
-    hard = iter(ChainSumDataset(ChainSumConfig(**HARD, seed=seed, size=size)))
+    easy = iter(ChainSumDataset(ChainSumConfig(**mixture.easy, seed=seed, size=size)))
+    hard = iter(ChainSumDataset(ChainSumConfig(**mixture.hard, seed=seed, size=size)))
     draw = random.Random(seed)
     for _ in range(size):
-        item = next(hard if draw.random() < SHARE_OF_HARD else easy)
+        item = next(hard if draw.random() < mixture.share_of_hard else easy)
         yield item["metadata"]["expression"].replace(" ", ""), item["answer"]
 
 
@@ -63,10 +80,12 @@ def slip_probability(change: str) -> float:
     return {(False, False): 0.1, (False, True): 0.4, (True, False): 0.4, (True, True): 0.6}[is_large, is_minus]
 
 
-def write(path: Path, *, size: int, seed: int, apart_from: frozenset[str] = frozenset()) -> frozenset[str]:
+def write(
+    path: Path, *, size: int, seed: int, apart_from: frozenset[str] = frozenset(), mixture: Mixture = FIELD
+) -> frozenset[str]:
     """Write ``size`` different problems as JSON lines of ``prompt`` and ``answer``; return their expressions."""
     chosen: dict[str, str] = {}
-    for expression, answer in problems(size=4 * size, seed=seed):
+    for expression, answer in problems(size=4 * size, seed=seed, mixture=mixture):
         if expression not in apart_from and len(chosen) < size:
             chosen[expression] = answer
     lines = [json.dumps({"prompt": expression, "answer": answer}) for expression, answer in chosen.items()]

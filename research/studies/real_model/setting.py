@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,6 +34,7 @@ ARMS: Mapping[str, Method] = {
     ),
     "dapo_refill": Method("grpo", ("sampler.group_size=4", "refill=dynamic", "loss/reduction=token_mean")),
     "rarer_class": Method("rarer_class"),
+    "auto": Method("auto"),
 }
 """By name. Prompts per update are those of groups of four; ``rarer_class``, which draws one response of each, has four
 times as many."""
@@ -61,6 +62,8 @@ class Stage:
     points: int
     machine: tuple[str, ...] = ()
     """Settings of trainer and engine that are not the defaults."""
+    heldout_samples: int = 1
+    """Responses of each held-out prompt, at every evaluation."""
 
     @property
     def folder(self) -> str:
@@ -78,7 +81,7 @@ class Stage:
         return RESULTS / f"{self.name}_tuning.jsonl"
 
 
-_OF_THE_FIRST = tuple(arm for arm in ARMS if arm != "grpo_chosen_by_spread")
+_OF_THE_FIRST = tuple(arm for arm in ARMS if arm not in ("grpo_chosen_by_spread", "auto"))
 FIRST = Stage(
     name="first",
     arms=_OF_THE_FIRST,
@@ -143,14 +146,23 @@ def task_settings(num_train: int = FIRST.num_train) -> tuple[str, ...]:
     )
 
 
-def arm_run(stage: Stage, arm: str, settings: Settings, *, seed: int, is_tuning: bool = False) -> StudyRun:
-    """Return a run of an arm, of the tuning or one that counts."""
+def arm_run(
+    stage: Stage,
+    arm: str,
+    settings: Settings,
+    *,
+    seed: int,
+    is_tuning: bool = False,
+    more: Sequence[str] = (),
+    prefix: str = "",
+) -> StudyRun:
+    """Return a run of an arm, of the tuning or one that counts; ``more`` and ``prefix`` as of a budget's run."""
     per_update = settings.prompts * (4 if arm == "rarer_class" else 1)
-    more = (
+    of_stage = (
         *stage.machine,
         f"data.prompts_per_step={per_update}",
         f"callbacks.evaluation.num_prompts={NUM_HELDOUT}",
-        "callbacks.evaluation.num_samples=1",
+        f"callbacks.evaluation.num_samples={stage.heldout_samples}",
     )
     return budget_run(
         f"{stage.folder}/tuning" if is_tuning else stage.folder,
@@ -160,7 +172,8 @@ def arm_run(stage: Stage, arm: str, settings: Settings, *, seed: int, is_tuning:
         max_tokens=stage.tuning_tokens if is_tuning else stage.max_tokens,
         points=stage.tuning_points if is_tuning else stage.points,
         task=task_settings(stage.num_train),
-        more=more,
+        more=(*of_stage, *more),
         checkpoint_steps=10,
+        prefix=prefix,
         methods=ARMS,
     )

@@ -64,7 +64,7 @@ class Service:
 
     async def sample(self, *, prompt, num_samples, sampling_params):
         (prompt_id,) = {name for name, ids in TOKENS.items() if ids == prompt.to_ints()}
-        (pool,) = [pool for pool in self.ada.core._pools if pool.prompt_id == prompt_id]
+        (pool,) = [pool for pool in self.ada.core._open[0] if pool.prompt_id == prompt_id]
         index = self.asked[prompt_id] = self.asked.get(prompt_id, -1) + 1  # requests come in the order of launch
         for _ in range(self.generator.randrange(5)):
             await asyncio.sleep(0)

@@ -48,7 +48,7 @@ class Service:
         """Seeds of 31 bits here: the response is that of the whole seed, which the pool knows."""
         (whole,) = {
             pool.seed(index)
-            for pool in self.core._pools
+            for pool in self.core._open[0]
             for index in pool._launched
             if pool.seed(index) % 2**31 == seed and TOKENS[pool.prompt_id] == tuple(prompt)
         }

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import math
 import os
+import random
 import re
 import runpy
 import socket
@@ -32,6 +33,7 @@ from ada_lightning.adapters.trl import AdaRollouts, arguments, check_installed, 
 from ada_lightning.adapters.trl.grading import Grading
 from ada_lightning.adapters.trl.rows import Drawn, Rows
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.methods.curriculum.trial import Mode
 from tests.tapes import world
 from tests.unit.adapters import trl_world
 from tests.unit.adapters.conformance import COMBINATIONS, WITH_OBJECTIVE, Played, assert_same, outcome, truth
@@ -180,18 +182,40 @@ def _noted(ada: AdaRollouts) -> list:
     return steps
 
 
-def test_a_run_that_is_stopped_goes_on_with_the_same_prompts_and_rows(tmp_path):
-    whole = trl_world.rollouts("ada")
+@pytest.mark.parametrize("method", ["ada", "auto"])
+def test_a_run_that_is_stopped_goes_on_with_the_same_prompts_and_rows(tmp_path, method):
+    whole = trl_world.rollouts(method)
     steps = _noted(whole)
     trl_world.trainer_of(whole, max_steps=4, save_strategy="steps", save_steps=2, output_dir=str(tmp_path)).train()
     assert len(steps) == 4
     assert len({str(step["prompt_ids"]) for step in steps}) == 4
-    resumed = trl_world.rollouts("ada")
+    resumed = trl_world.rollouts(method)
     again = _noted(resumed)
     trainer = trl_world.trainer_of(resumed, max_steps=4, output_dir=str(tmp_path))
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     assert again == steps[2:]
     assert resumed.core.state_dict() == whole.core.state_dict()
+
+
+def test_auto_decides_within_trl_by_what_was_generated_and_trained():
+    """Of half of the prompts every other response is right, of the others none; the words say which."""
+    rows = [{"prompt": f"{'zz' if number % 2 else 'aa'} {number}", "answer": "1"} for number in range(64)]
+    letters = trl_world._letters()
+
+    def sample(prompt_ids, seeds):
+        draws = [
+            letters["z"] in ids and random.Random(seed).random() < 0.5
+            for ids, seed in zip(prompt_ids, seeds, strict=True)
+        ]
+        return [([letters["y" if is_right else "n"], letters["e"], trl_world.END], None) for is_right in draws]
+
+    ada = AdaRollouts("auto", rows, reward=trl_world.reward, num_prompts=16, sample=sample, seed=3)
+    trl_world.trainer_of(ada, max_steps=14).train()
+    curriculum = ada.core._method.curriculum
+    assert (curriculum.trial.mode, curriculum.trial.number) == (Mode.CHOSEN, 1)
+    assert 0 < curriculum.trial.control.trained < curriculum.trial.control.generated
+    assert curriculum.trial.gain > 1.2
+    assert curriculum.used_cost_ratio == 1.0  # TRL's loop tells no seconds
 
 
 def test_a_rollout_of_several_updates_is_learned_from_after_its_last(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import random
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +35,9 @@ from verl.trainer.ppo.core_algos import agg_loss, get_adv_estimator_fn  # noqa: 
 from verl.trainer.ppo.v1 import agent_loop_tq  # noqa: E402
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories  # noqa: E402
 
+arguments = importlib.import_module("ada_lightning.adapters.verl.arguments")
 worker = importlib.import_module("ada_lightning.adapters.verl.worker")
+words_of_the_page = importlib.import_module("tests.unit.adapters.verl_world").words_of_the_page
 plugin = importlib.import_module("ada_lightning.adapters.verl.plugin")
 
 
@@ -112,6 +113,11 @@ def composed(words):
     """verl's own configuration with these overrides."""
     with initialize_config_module("verl.trainer.config", version_base=None):
         return compose("ppo_trainer", overrides=words)
+
+
+def check(config):
+    """As the manager does before anything is drawn."""
+    return arguments.check(config, max_kept=worker.prompt_steps(config).max_kept())
 
 
 @pytest.fixture
@@ -235,23 +241,18 @@ def test_a_response_that_ends_at_the_limit_is_not_cut(last, is_truncated):
         prompt_ids=[1], response_ids=[5] * (length - 1) + [last], response_mask=[1] * length,
         response_logprobs=[0.0] * length, reward_score=1.0, num_turns=2, metrics={},
     )  # fmt: skip
-    told = []
-    pool.add = lambda *given, **figures: told.append(figures["is_truncated"])
-    made._told(pool, index, SimpleNamespace(exception=lambda: None, result=lambda: [output]))
-    assert told == [is_truncated]
+    finished = SimpleNamespace(exception=lambda: None, result=lambda: [output])
+    outputs, told = made._outcome(finished, index, pool.prompt_id)
+    assert (outputs, told["is_truncated"]) == ([output], is_truncated)
 
 
-def words_of_the_page():
-    """The overrides that ``docs/verl.md`` gives verl's program, and those of its own group sizes."""
-    page = (ROOT / "docs" / "verl.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    command, sizes = ([w for w in block.split() if "=" in w] for block in blocks if "custom.ada.method" in block)
-    return {"stopping rule": command, "own group sizes": [w for w in command if "custom.ada." not in w] + sizes}
-
-
-@pytest.mark.parametrize("what", ["stopping rule", "own group sizes"])
+@pytest.mark.parametrize("what", ["worker", "own group sizes", "memory", "memory and rules"])
 def test_the_configuration_of_the_page_is_one_of_verls_and_exact(what):
-    assert worker.check(composed(words_of_the_page()[what])) == []
+    config = composed(words_of_the_page()[what])
+    max_kept = 4 if "memory" in what else worker.prompt_steps(config).max_kept()
+    assert arguments.check(config, max_kept=max_kept) == []
+    assert arguments.has_memory(config) is ("memory" in what)
+    assert arguments.draws_by_rule(config) is (what != "memory")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +271,7 @@ def test_the_configuration_of_the_page_is_one_of_verls_and_exact(what):
 )
 def test_settings_with_which_rows_would_mean_something_else_are_refused(changes, said):
     with pytest.raises(ConfigError, match=said):
-        worker.check(config_of(**changes))
+        check(config_of(**changes))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +286,7 @@ def test_settings_with_which_rows_would_mean_something_else_are_refused(changes,
     ],
 )
 def test_settings_that_bend_the_update_are_named(changes):
-    assert len(worker.check(config_of(**changes))) == 1
+    assert len(check(config_of(**changes))) == 1
 
 
 def test_a_plugin_that_is_not_there_is_missed(monkeypatch):
@@ -294,7 +295,7 @@ def test_a_plugin_that_is_not_there_is_missed(monkeypatch):
     assert get_adv_estimator_fn("ada") is plugin.advantage_is_the_reward
     monkeypatch.delitem(core_algos.ADV_ESTIMATOR_REGISTRY, "ada")
     with pytest.raises(ConfigError, match="has not loaded ada_lightning's plug-in"):
-        worker.check(config_of())
+        check(config_of())
 
 
 def test_the_manager_starts_workers_of_this_kind():
@@ -306,7 +307,7 @@ def test_the_manager_starts_workers_of_this_kind():
 def test_every_setting_that_is_looked_at_is_one_of_verls():
     config = composed(["+actor_rollout_ref.rollout.custom.ada.method=grpo"])
     with pytest.raises(ConfigError) as caught:  # its own defaults: what has to be changed, and no missing key
-        worker.check(config)
+        check(config)
     assert "adv_estimator" in str(caught.value)
     assert "loss_agg_mode" in str(caught.value)
 
@@ -330,7 +331,7 @@ def test_verl_finds_the_plugin_by_itself(tmp_path):
 
 def test_another_version_is_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(tested, "version", lambda name: "0.10.0")
-    with pytest.raises(ImportError, match=r"tested with verl>=0.9,<0.10, and 0.10.0 is installed"):
+    with pytest.raises(ImportError, match=r"tested with verl>=0.9,<0.10, but 0.10.0 is installed"):
         importlib.reload(plugin)
 
 

@@ -63,5 +63,5 @@ def test_a_continued_run_has_spent_what_it_had(fit, tmp_path):
 @pytest.mark.parametrize("name", ["max_generated_tokens", "max_seconds"])
 @pytest.mark.parametrize("value", [0, -1, math.nan])
 def test_a_budget_of_nothing_is_refused(name, value):
-    with pytest.raises(ValueError, match=rf"callbacks.budget.{name} must be above 0, .inf sets no limit; got"):
+    with pytest.raises(ValueError, match=rf"callbacks.budget.{name} must be above 0, inf sets no limit; got"):
         Budget(**{name: value})

@@ -82,7 +82,7 @@ def test_resume_forgets_the_steps_of_the_lost_attempt(tmp_path):
     [
         ({"every_n_steps": 0}, "every_n_steps must be a whole number of at least 1; got 0.*~callbacks.response_log"),
         ({"every_n_steps": float("inf")}, "every_n_steps must be a whole number of at least 1; got inf"),
-        ({"max_prompts": 1.5}, "max_prompts must be a whole number of at least 1 or .inf; got 1.5"),
+        ({"max_prompts": 1.5}, "max_prompts must be a whole number of at least 1 or inf; got 1.5"),
         ({"max_heldout_prompts": 0}, "max_heldout_prompts must be"),
         ({"max_prompts": float("nan")}, "max_prompts must be"),
     ],

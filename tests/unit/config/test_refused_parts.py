@@ -55,7 +55,7 @@ class Connecting(Callback):
         ),
         ("trainer.accelerator=gpuu", "trainer.accelerator = gpuu is not a kind of device; use one of auto, cpu, cuda"),
         ("++trainer.log_every_n_steps=5", "trainer.log_every_n_steps has no effect: every update is logged"),
-        ("loss=clipped loss.dual_clip=0.5", "loss: loss.dual_clip must be above 1 (.inf sets no bound); got 0.5"),
+        ("loss=clipped loss.dual_clip=0.5", "loss: loss.dual_clip must be above 1 (inf sets no bound); got 0.5"),
         ("loss=divergence_tv +loss.importance_cap=2.0", "unknown key loss.importance_cap"),
         ("loss=cispo loss/importance=sequence_rejection loss.importance_cap=0.9", "loss: loss.importance_cap = 0.9"),
         ("+experiment=gvm_grpo sampler.alpha=0", "sampler: alpha must be positive and finite; got 0"),

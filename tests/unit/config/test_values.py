@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from typing import Literal, Optional, Union
@@ -99,6 +100,20 @@ def test_every_setting_whose_shipped_comment_offers_infinity_takes_it():
     offered = {found[1] for line in lines if (found := re.match(r"\s*(\w+): .*\.inf", line))}
     assert offered
     assert offered <= MAY_BE_INFINITE
+
+
+def test_messages_write_infinity_as_a_command_line_takes_it():
+    """There ``.inf``, as YAML has it, is a word, and is refused."""
+    root = CONF.parent
+    files = [*(root / "ada_lightning").rglob("*.py"), *(root / "callbacks").rglob("*.py")]
+    offering = set()
+    for file in files:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        words = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        if any(re.search(r"(?<![\w.])\.inf\b", node.value) for node in words if id(node) not in docstrings):
+            offering.add(file.name)
+    assert offering == {"values.py", "method.py"}  # says what to write instead; shows settings as YAML has them
 
 
 def test_a_program_that_trains_nothing_refuses_words_for_truth_values_too():

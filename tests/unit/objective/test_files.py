@@ -124,3 +124,13 @@ def test_anchors_that_stay_small_are_read(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("base: &b {x: 1}\nmore: {<<: *b, y: 2}")
     assert read_file(path).settings == {"base.x": 1, "more.x": 1, "more.y": 2}
+
+
+def test_a_launcher_and_variables_of_one_command_are_no_settings(tmp_path):
+    path = tmp_path / "run.sh"
+    path.write_text(
+        "X=1 Y=a,b ray job submit --address=http://127.0.0.1 -- python3 -m openrlhf.cli.train_ppo_ray --a.n 2"
+    )
+    content = read_file(path)
+    assert content.settings == {"a.n": 2}
+    assert content.program == ("ray", "job", "submit", "python3", "-m", "openrlhf.cli.train_ppo_ray")

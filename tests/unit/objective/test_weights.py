@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from ada_lightning.objective.batch import Group, advantages, group_of, token_factors
+from ada_lightning.objective.batch import Group, advantages, group_of, large_batch, token_factors
 from ada_lightning.objective.update import (
     Baseline,
     Divisor,
@@ -201,3 +201,32 @@ def test_wrong_input_is_refused():
         weight(Update(4), 0.5, others=(0.5,) * 3)
     with pytest.raises(ValueError, match="needs a critic"):
         weight(Update(4, undetermined="It needs a critic."), 0.5)
+
+
+def test_bounds_cut_advantages_before_they_are_whitened():
+    group = [group_of(1, 4)]
+    assert advantages(Update(4, cut=(0.0, 0.5)), group)[0].tolist() == [0.5, 0.0, 0.0, 0.0]
+    whitened = advantages(Update(4, cut=(0.0, 1.0), whitening=Whitening(ddof=0, epsilon=0.0)), group)[0]
+    assert (whitened.mean(), whitened.std()) == pytest.approx((0.0, 1.0))
+    assert weight(Update(8, cut=(0.0, 1.0)), 0.5) == pytest.approx(0.4375)  # half of 7/8: nothing is pushed down
+
+
+def test_a_missing_reward_poisons_a_group_that_is_divided_too():
+    found = advantages(
+        Update(3, divisor=BY_GROUP, missing=Missing.POISONS), [Group((1.0, 0.0, math.nan)), group_of(1, 3)]
+    )
+    assert np.isnan(found[0]).all()
+    assert np.isfinite(found[1]).all()
+
+
+def test_groups_that_a_filter_drops_count_in_no_divisor_and_no_statistic():
+    groups = [Group((1.0, 0.0)), Group((1.0, 1.0))]
+    chosen = Filter(Keep.SPREAD, refills=True)
+    assert token_factors(Update(2, filter=chosen), groups)[0].tolist() == [0.25, -0.25]
+    everything, kept = (large_batch(Update(2, filter=each)).difference_variance for each in (None, chosen))
+    assert (everything, kept) == pytest.approx((0.125, 0.25))
+
+
+def test_a_filter_of_means_that_drops_signal_changes_weights():
+    narrow = Update(8, filter=Filter(Keep.MEAN_INSIDE, refills=True, low=0.2, high=0.8))
+    assert relative(narrow)[0] < 0.6

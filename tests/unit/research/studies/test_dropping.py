@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from research.studies.curves import later
 from research.studies.field import dropping, newer, setting
 from research.studies.methods import Settings
 
@@ -41,7 +42,7 @@ def test_a_run_would_start(problem_files, composed, known, arm):
 
 def test_what_is_spent_before_the_first_update_shifts_the_curve():
     curve = [{"generated_tokens": 0.0, "held_out": 0.2}, {"generated_tokens": 5.0, "held_out": 0.3}]
-    shifted = dropping.later(curve, 3.0)
+    shifted = later(curve, 3.0)
     assert [(row["generated_tokens"], row["held_out"]) for row in shifted] == [(0.0, 0.2), (3.0, 0.2), (8.0, 0.3)]
 
 

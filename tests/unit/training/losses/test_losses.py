@@ -214,7 +214,7 @@ def test_reductions_follow_their_definitions(reduction, weights):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("clipped", {"dual_clip": 1.0}, r"loss.dual_clip must be above 1 \(.inf sets no bound\); got 1.0"),
+        ("clipped", {"dual_clip": 1.0}, r"loss.dual_clip must be above 1 \(inf sets no bound\); got 1.0"),
         ("clipped", {"dual_clip": math.nan}, "loss.dual_clip must be above 1"),
         ("gspo", {"clip_low": -0.1, "kl_coef": -1.0}, r"clip_low must be in \[0, 1\]; got -0.1; loss.kl_coef must not"),
         ("cispo", {"clip_low": 10.0}, r"loss.clip_low must be in \[0, 1\]; got 10.0"),
