@@ -85,7 +85,9 @@ class BeliefColumns(Sequence[Belief]):
             return beliefs
         names = ("alpha", "beta", "num_seen", "num_seen_positive")
         columns = [np.array([getattr(belief, name) for belief in beliefs], dtype=float) for name in names]
-        return cls(*columns, np.array([belief.is_seen for belief in beliefs], dtype=bool))
+        alpha_P, beta_P, num_seen_P, num_positive_P = columns
+        is_seen_P = np.array([belief.is_seen for belief in beliefs], dtype=bool)
+        return cls(alpha_P, beta_P, num_seen_P, num_positive_P, is_seen_P)
 
     def __len__(self) -> int:
         """Beliefs there are."""
@@ -99,8 +101,13 @@ class BeliefColumns(Sequence[Belief]):
         """Make one belief, or a list of them."""
         if isinstance(place, slice):
             return [self[index] for index in range(*place.indices(len(self)))]
-        columns = (self.alpha_P, self.beta_P, self._num_seen_P, self._num_seen_positive_P)
-        return Belief(*(float(column[place]) for column in columns), is_seen=bool(self.is_seen_P[place]))
+        return Belief(
+            float(self.alpha_P[place]),
+            float(self.beta_P[place]),
+            float(self._num_seen_P[place]),
+            float(self._num_seen_positive_P[place]),
+            bool(self.is_seen_P[place]),
+        )
 
 
 class IdIndex:
@@ -159,11 +166,10 @@ class IdIndex:
         """Return all ids, by number."""
         self._sort_in()
         found = np.empty(self._num, dtype=object)
-        for key, row in zip(self._keys.tolist(), self._rows.tolist(), strict=True):
-            found[row] = f"{key:016x}"
+        found[self._rows] = ids_of_keys(self._keys)
         for prompt_id, row in self._others.items():
             found[row] = prompt_id
-        return found.tolist()  # type: ignore[no-any-return]
+        return found.tolist()
 
     def _sort_in(self) -> None:
         keys = np.concatenate([self._keys, np.fromiter(self._tail, np.uint64, len(self._tail))])
@@ -283,5 +289,15 @@ def unpacked_ids(packed: Tensor | Sequence[str]) -> list[str]:
     """Restore what :func:`packed_ids` gave."""
     if isinstance(packed, Sequence):
         return list(packed)
-    text = packed.numpy().tobytes().hex()
+    return ids_of_keys(packed.numpy().view(">u8").reshape(-1))
+
+
+def ids_of_keys(keys: NDArray[np.uint64]) -> list[str]:
+    """Return the ids whose 16 hexadecimal digits are these numbers.
+
+    Example:
+        >>> ids_of_keys(np.array([7], dtype=np.uint64))
+        ['0000000000000007']
+    """
+    text = keys.astype(">u8").tobytes().hex()
     return [text[start : start + 16] for start in range(0, len(text), 16)]

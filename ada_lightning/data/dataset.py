@@ -19,18 +19,11 @@ from ada_lightning.data.filters import ColumnIn, ColumnRange
 from ada_lightning.data.layouts import LAYOUT_COLUMNS, NUM_ROWS, Layout, detect_answer, detect_layout, filled
 from ada_lightning.data.messages import may_hold_answer
 from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
-from ada_lightning.data.prompts import SLOT, same_text, stable_hash
+from ada_lightning.data.prompt_store import LARGE, place_in, read_stored
+from ada_lightning.data.prompts import SLOT, same_text, stable_hash, text_key
 from ada_lightning.data.reading import RowReader
 from ada_lightning.data.report import ReadingReport
-from ada_lightning.data.stored_prompts import (
-    LARGE,
-    RowProgress,
-    StoredPrompts,
-    folder_of,
-    store,
-    stored_report,
-    text_key,
-)
+from ada_lightning.data.stored_prompts import StoredPrompts
 from ada_lightning.data.text_files import Row, unusable_rows
 
 
@@ -173,8 +166,9 @@ class DatasetSource:
 
     def place_of(self, prompt_id: str) -> str | None:
         """Find where a prompt stands, for messages, by reading the data once more."""
-        if isinstance(self._split[0], StoredPrompts) and (found := self._split[0].place_of(prompt_id)):
-            return found
+        stored = self._split[0]
+        if isinstance(stored, StoredPrompts) and (row := stored.row_of(prompt_id)) is not None:
+            return place_in(self.reader.batches(self._columns_to_read()), row)
         for reader in filter(None, (self.reader, self.heldout_reader)):
             builder, rows = self._opened(reader)
             for where, columns in rows:
@@ -228,38 +222,26 @@ class DatasetSource:
             return list(candidates.only(np.argsort(candidates.column("order_key"), kind="stable")[:number]))
         return sorted(candidates, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))[:number]
 
-    def _read_large(self, reader: RowReader) -> StoredPrompts:
-        """Read rows into the cache, or find them there."""
+    def _stored(self, reader: RowReader) -> StoredPrompts:
         builder, _ = self._opened(reader)
         report = ReadingReport(reader.origin, _in_words(builder.layout, self.choices_column))
-        filters = [(type(each).__name__, sorted(vars(each).items())) for each in self.filters]
-        settings = (reader.split, builder.layout, self._building, filters, self._columns_to_read(), self.seed)
-        folder = folder_of([str(file) for file in reader.files], settings)
-        if (found := stored_report(folder, builder)) is not None:
-            report, num_conflicts = found
-        else:
-            print(
-                f"data: {reader.about_rows()} rows of {reader.origin} are read once: every row decides which prompts "
-                "are duplicates and which are held out",
-                flush=True,
-            )
-            num_conflicts = store(
-                folder,
-                reader.batches(self._columns_to_read()),
-                builder,
-                report,
-                accept=lambda columns, where: self._prompt(builder, columns, where, report),
-                order_key=lambda prompt_id: int(stable_hash(self.seed, prompt_id), 16),
-                progress=RowProgress(reader.origin, reader.about_rows()),
-                is_filtered=bool(self.filters),
-            )
+        prompts, num_conflicts = read_stored(
+            reader,
+            builder,
+            report,
+            columns=self._columns_to_read(),
+            settings=(self._building, [(type(each).__name__, sorted(vars(each).items())) for each in self.filters]),
+            seed=self.seed,
+            accept=lambda columns, where: self._prompt(builder, columns, where, report),
+            is_filtered=bool(self.filters),
+        )
         self._finish(report, builder, num_conflicts)
         self._reports.append(report)
-        return StoredPrompts(folder, builder)
+        return prompts
 
     def _read(self, reader: RowReader) -> Sequence[Prompt]:
         if reader.about_rows() > LARGE and all(type(each) in (ColumnRange, ColumnIn) for each in self.filters):
-            return self._read_large(reader)
+            return self._stored(reader)
         by_text: dict[Any, Prompt] = {}  # what the template is given for one row alone makes it another prompt
         num_conflicts, (builder, rows) = 0, self._opened(reader)
         report = ReadingReport(reader.origin, _in_words(builder.layout, self.choices_column))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +91,6 @@ def label_of(answer: Any, choices: Mapping[str, str]) -> str:
     return found
 
 
-Turn = Mapping[str, str]
 ID_TAG = "jsonl"
 """First part of every hash: histories of runs on JSON lines are keyed by it, whatever file the prompts move to."""
 
@@ -108,11 +107,13 @@ class UnusableRowError(ValueError):
         self.reason = reason
 
 
-_MARKUP = re.compile(
+TURN_MARKS = (
     r"<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id|user|assistant|system|end|endoftext|begin_of_text)\|>"
-    r"|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>|<\uff5c(?:User|Assistant)\uff5c>"
-    r"|\n(?:Assistant|ASSISTANT|### Response):[^\n]*(?:\n<think>)?\s*\Z"
+    r"|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>"
+    "|<\uff5c(?:User|Assistant)\uff5c>"
 )
+LAST_TURN = r"\n(?:Assistant|ASSISTANT|### Response):"
+_MARKUP = re.compile(rf"{TURN_MARKS}|{LAST_TURN}[^\n]*(?:\n<think>)?\s*\Z")
 """Where a text is a rendered conversation already."""
 
 
@@ -193,40 +194,6 @@ class PromptBuilder:
             task=self._task(columns),
             template_arguments=arguments,
         )
-
-    def plain_rows(self, schema: Any) -> Callable[[Mapping[str, Any]], tuple[str, tuple[Turn, ...]] | None] | None:
-        """Return what tells id and turns of a plain row quickly, the same as :meth:`build`; None where none are plain.
-
-        Plain is a text with an answer that is text, in columns of their own, beside numbers and texts.
-
-        Args:
-            schema: of a table of arrow.
-
-        Returns:
-            Of a row, its id and turns; or None where :meth:`build` has to look at it.
-        """
-        from pyarrow import types
-
-        prompt, answer = self.layout.prompt, self.layout.answer
-        of_text = {field.name for field in schema if types.is_string(field.type) or types.is_large_string(field.type)}
-        others = [field.type for field in schema if field.name not in of_text]
-        is_plain = all(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) for kind in others)
-        asks_more = self.choices_column is not None or self.prompt_pattern or self.answer_pattern or self.layout.task
-        looked_at = {TEMPLATE_ARGUMENTS, *BESIDE_THE_PROMPT}.intersection(schema.names)
-        if asks_more or looked_at or not is_plain or answer is None or not {prompt, answer} <= of_text:
-            return None
-        before, _, behind = self.prompt_template.partition(SLOT)
-        if SLOT in behind:
-            return None
-        first = () if self.system_prompt is None else ({"role": "system", "content": self.system_prompt},)
-
-        def look(columns: Mapping[str, Any]) -> tuple[str, tuple[Turn, ...]] | None:
-            text, said = columns[prompt], columns[answer]
-            if text is None or said is None or not text.strip() or "role" in text or _MARKUP.search(text):
-                return None
-            return stable_hash(ID_TAG, text, said), (*first, {"role": "user", "content": f"{before}{text}{behind}"})
-
-        return look
 
     def _turns(self, columns: Mapping[str, Any]) -> tuple[list[dict[str, str]], str | None]:
         """Return the turns, and that of the assistant which was taken off their end."""

@@ -49,9 +49,9 @@ class ReadingReport:
         """Rows that became prompts."""
         return self.num_read - self.dropped.total()
 
-    def drop(self, reason: str, where: str = "", message: str = "") -> None:
-        """Count one row, with what is wrong with it if its reason does not say it."""
-        self.dropped[reason] += 1
+    def drop(self, reason: str, where: str = "", message: str = "", *, count: int = 1) -> None:
+        """Count a row or several, with what is wrong with it if its reason does not say it."""
+        self.dropped[reason] += count
         examples = self.examples.setdefault(reason, [])
         if not message:
             return

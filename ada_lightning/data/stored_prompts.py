@@ -9,64 +9,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
-from ada_lightning.core.prompt_columns import PromptTable
+from ada_lightning.core.prompt_columns import PromptTable, ids_of_keys
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.prompt_builder import PromptBuilder
-from ada_lightning.data.report import Kind, ReadingReport
 from ada_lightning.data.table_files import TableRows
-from ada_lightning.data.text_files import Row
 from ada_lightning.training.models.cache import CACHE_VARIABLE
 
-LARGE = 20_000
-"""Rows above which a data set is kept in the cache; fewer are read in a second."""
-_INDEX, _REPORT = "index.arrow", "report.json"
-_SAY_EVERY_S = 5.0
-
-
-class RowProgress:
-    """Says how far reading is, at which rate, and how long it will take: a line every few seconds.
-
-    Args:
-        what: is read.
-        total: rows, as far as they are known.
-    """
-
-    def __init__(self, what: str, total: int) -> None:
-        self._what, self._total = what, total
-        self._begin = self._said = time.monotonic()
-
-    def note(self, num_done: int) -> None:
-        """Say it, if that is due."""
-        now = time.monotonic()
-        if now - self._said < _SAY_EVERY_S:
-            return
-        self._said, rate = now, num_done / (now - self._begin)
-        left_s = max(self._total - num_done, 0) / rate
-        print(
-            f"data: {num_done} of about {self._total} rows of {self._what}, {rate:.0f} a second, {left_s:.0f} s left",
-            file=sys.stderr,
-            flush=True,
-        )
-
-
-def text_key(messages: Sequence[Mapping[str, str]]) -> int:
-    """Return a number that two prompts share when the model is asked the same, whatever their template arguments."""
-    parts = [part for message in messages for part in (message["role"], message["content"])]
-    return xxhash.xxh3_64_intdigest("\x1f".join(parts).encode())
+INDEX = "index.arrow"
 
 
 def folder_of(paths: Sequence[str], settings: object) -> Path:
@@ -93,17 +52,16 @@ class StoredPrompts(PromptTable):
     """Some or all prompts of a folder of the cache.
 
     Args:
-        folder: that :func:`store` filled.
+        folder: that :mod:`~ada_lightning.data.prompt_store` filled.
         builder: makes prompts of rows.
         rows: of the index that are meant; None for all.
     """
 
     def __init__(self, folder: Path, builder: PromptBuilder, rows: NDArray[np.int64] | None = None) -> None:
         self._folder, self._builder = folder, builder
-        self._index = _mapped(folder / _INDEX)
+        self._index = mapped(folder / INDEX)
         self.rows = np.arange(self._index.num_rows) if rows is None else rows
         """Places in the index."""
-        self._files: dict[int, Any] = {}
 
     def only(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> StoredPrompts:
         """Return some of these prompts: a mask, or places among them in another order."""
@@ -115,15 +73,14 @@ class StoredPrompts(PromptTable):
         return self._folder / f"checked-{key}.npy"
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a column of the index: ``id_key``, ``text_key``, ``order_key``, ``file`` or ``row``."""
+        """Return a column of the index: ``id_key``, ``text_key``, ``order_key`` or ``row``."""
         column: NDArray[Any] = self._index[name].to_numpy()
         return column[self.rows]
 
     @cached_property
-    def ids(self) -> Sequence[str]:  # type: ignore[override]
+    def ids(self) -> Sequence[str]:
         """Ids of all, in order."""
-        text = self.column("id_key").astype(">u8").tobytes().hex()
-        return [text[start : start + 16] for start in range(0, len(text), 16)]
+        return ids_of_keys(self.column("id_key"))
 
     @cached_property
     def _sorted_keys(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -147,10 +104,10 @@ class StoredPrompts(PromptTable):
         order = np.argsort(first)
         return Counter({names[numbers[place]]: int(counts[place]) for place in order})
 
-    def place_of(self, prompt_id: str) -> str | None:
-        """Return where a prompt stands in the data, for messages; None where it is not here."""
+    def row_of(self, prompt_id: str) -> int | None:
+        """Return which row of the data a prompt is, counted over all files from 0; None where it is not here."""
         (place,) = self.positions([prompt_id]).tolist()
-        return None if place < 0 else str(self._index["where"][int(self.rows[place])].as_py())
+        return None if place < 0 else int(self._rows_read[self.rows[place]])
 
     def __len__(self) -> int:
         """Prompts there are."""
@@ -168,206 +125,34 @@ class StoredPrompts(PromptTable):
 
     def at(self, places: Sequence[int]) -> list[Prompt]:
         """Make the prompts at some places."""
-        index = self.rows[np.asarray(places, dtype=np.int64)]
-        numbers, rows = self._place_columns
+        rows = self._rows_read[self.rows[np.asarray(places, dtype=np.int64)]]
+        batches, starts = self._batches
         found: dict[int, Prompt] = {}
         builder = replace(self._builder)  # what it notes of a row is its own in each thread
-        for number in np.unique(numbers[index]).tolist():
-            of_file = index[numbers[index] == number]
-            for where, columns in zip(of_file.tolist(), self._columns(number, rows[of_file]), strict=True):
-                found[where] = builder.build(columns)
-        return [found[where] for where in index.tolist()]
+        of_batch = np.searchsorted(starts, rows, side="right") - 1
+        for number in np.unique(of_batch).tolist():
+            these, batch = np.unique(rows[of_batch == number]), batches[number]
+            is_text = (batch.schema.metadata or {}).get(b"rows") == b"json"
+            made = TableRows(batch, "", 0).at((these - starts[number]).tolist())
+            for row, (_, columns) in zip(these.tolist(), made, strict=True):
+                found[row] = builder.build(json.loads(columns["row"]) if is_text else columns)
+        return [found[row] for row in rows.tolist()]
 
     @cached_property
-    def _place_columns(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        return self._index["file"].to_numpy(), self._index["row"].to_numpy()
+    def _rows_read(self) -> NDArray[np.int64]:
+        rows: NDArray[np.int64] = self._index["row"].to_numpy()
+        return rows
 
-    def _columns(self, number: int, rows: NDArray[np.int64]) -> list[Mapping[str, Any]]:
-        import pyarrow as pa
-
-        if number not in self._files:
-            table = _mapped(self._folder / f"rows-{number}.arrow")
-            self._files[number] = table, np.cumsum([0, *(batch.num_rows for batch in table.to_batches())])
-        table, starts = self._files[number]
-        batches, found = table.to_batches(), {}
-        of_batch = np.searchsorted(starts, rows, side="right") - 1
-        for batch in np.unique(of_batch).tolist():
-            these = rows[of_batch == batch]
-            part = pa.Table.from_batches([batches[batch].take(pa.array(these - starts[batch]))])
-            found |= zip(these.tolist(), (columns for _, columns in TableRows(part, "", 0)), strict=True)
-        is_text = _is_text(table.schema)
-        return [json.loads(found[row]["row"]) if is_text else found[row] for row in rows.tolist()]
+    @cached_property
+    def _batches(self) -> tuple[list[Any], NDArray[np.int64]]:
+        """The parts of the files of rows, and the first row of each."""
+        files = sorted(self._folder.glob("rows-*.arrow"), key=lambda path: int(path.stem.partition("-")[2]))
+        batches = [batch for file in files for batch in mapped(file).to_batches()]
+        return batches, np.cumsum([0, *(batch.num_rows for batch in batches)])[:-1]
 
 
-def store(
-    folder: Path,
-    batches: Iterable[TableRows | Sequence[Row]],
-    builder: PromptBuilder,
-    report: ReadingReport,
-    *,
-    accept: Callable[[Mapping[str, Any], str], Prompt | None],
-    order_key: Callable[[str], int],
-    progress: RowProgress,
-    is_filtered: bool,
-) -> int:
-    """Fill a folder of the cache, whole or not at all.
-
-    Args:
-        folder: to fill.
-        batches: the rows.
-        builder: whose ``changes`` and ``left_out`` count.
-        report: counts what becomes of the rows.
-        accept: makes a prompt of a row; None where it is dropped, which it reports.
-        order_key: of an id, by which held-out prompts are chosen.
-        progress: is told how far reading is.
-        is_filtered: whether every row has to be accepted, as plain as it may be.
-
-    Returns:
-        Duplicates with another answer than the first.
-
-    Raises:
-        ValueError: the cache cannot be written.
-    """
-    import pyarrow as pa
-
-    building = folder.with_name(f".{folder.name}.{os.getpid()}")
-    try:
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
-        num_conflicts = _write(building, batches, builder, report, accept, order_key, progress, is_filtered=is_filtered)
-        counts = asdict(replace(report, dropped=dict(report.dropped)))  # type: ignore[arg-type]
-        saved = counts | {"num_conflicts": num_conflicts, "left_out": builder.left_out}
-        (building / _REPORT).write_text(json.dumps(saved), encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)  # what cannot be read any more
-        building.rename(folder)
-    except (OSError, pa.ArrowException) as error:
-        raise ValueError(
-            f"cannot keep the prompts of {report.origin} in {folder} ({error}); name a folder with room in the "
-            "environment variable ADA_LIGHTNING_CACHE"
-        ) from error
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-    return num_conflicts
-
-
-def stored_report(folder: Path, builder: PromptBuilder) -> tuple[ReadingReport, int] | None:
-    """Return what :func:`store` counted, and give the builder what it found; None where the folder is not whole."""
-    import pyarrow as pa
-
-    try:
-        saved = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
-        _mapped(folder / _INDEX)
-    except (OSError, ValueError, pa.ArrowException):
-        return None
-    num_conflicts = saved.pop("num_conflicts")
-    builder.left_out |= saved.pop("left_out")
-    kinds = {reason: {name: Kind(**kind) for name, kind in found.items()} for reason, found in saved["kinds"].items()}
-    changes = {what: Kind(**kind) for what, kind in saved["changes"].items()}
-    read = {"dropped": Counter(saved["dropped"]), "kinds": kinds, "changes": changes}
-    return ReadingReport(**saved | read), num_conflicts
-
-
-class _Files:
-    """Writes batches of rows as they are, in a file for each schema."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._writer: Any = None
-        self._schema: Any = None
-        self.number = -1
-        self.num_rows = 0
-
-    def write(self, batch: TableRows | Sequence[Row]) -> None:
-        import pyarrow as pa
-
-        if isinstance(batch, TableRows):
-            table = batch.batch
-        else:
-            table = pa.table({"row": pa.array([json.dumps(columns) for _, columns in batch], pa.large_string())})
-            table = table.replace_schema_metadata({"rows": "json"})
-        if self._writer is None or not table.schema.equals(self._schema, check_metadata=True):
-            self.close()
-            self._schema, self.number, self.num_rows = table.schema, self.number + 1, 0
-            self._writer = pa.ipc.new_file(str(self._folder / f"rows-{self.number}.arrow"), self._schema)
-        self._writer.write(table)
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-
-def _write(
-    folder: Path,
-    batches: Iterable[TableRows | Sequence[Row]],
-    builder: PromptBuilder,
-    report: ReadingReport,
-    accept: Callable[[Mapping[str, Any], str], Prompt | None],
-    order_key: Callable[[str], int],
-    progress: RowProgress,
-    *,
-    is_filtered: bool,
-) -> int:
-    import pyarrow as pa
-
-    schema = pa.schema(
-        [("id_key", pa.uint64()), ("text_key", pa.uint64()), ("order_key", pa.uint64()), ("file", pa.int32()),
-         ("row", pa.int64()), ("where", pa.string()), ("task", pa.dictionary(pa.int32(), pa.string()))]
-    )  # fmt: skip
-    kinds = [*[field.type for field in schema][:-1], pa.int32()]
-    seen: dict[int, int] = {}
-    """Answer by text, both as checksums, of every prompt so far."""
-    tasks: dict[str, int] = {}
-    columns: list[list[Any]] = [[] for _ in schema]
-    files, num_conflicts, written = _Files(folder), 0, []
-    for batch in batches:
-        files.write(batch)
-        is_table = isinstance(batch, TableRows) and not is_filtered
-        look = builder.plain_rows(batch.batch.schema) if is_table else None
-        for where, row in batch:
-            report.num_read += 1
-            place, files.num_rows = files.num_rows, files.num_rows + 1
-            changes: Iterable[str] = ()
-            distinct = 0
-            if look is not None and (found := look(row)) is not None:
-                prompt_id, messages = found
-                key, task, answer = text_key(messages), builder.task, row[builder.layout.answer or ""]
-            else:
-                if (prompt := accept(row, where)) is None:
-                    continue
-                prompt_id, key = prompt.prompt_id, text_key(prompt.messages)
-                task, answer, changes = prompt.task, prompt.reference.get("answer"), builder.changes
-                if prompt.template_arguments:  # of one row alone: it is another prompt
-                    distinct ^= xxhash.xxh3_64_intdigest(repr(prompt.template_arguments).encode())
-            said = xxhash.xxh3_64_intdigest(repr(answer).encode())
-            num_before = len(seen)
-            earlier = seen.setdefault(key ^ distinct, said)
-            if len(seen) == num_before:
-                report.drop("duplicates")
-                num_conflicts += earlier != said
-                continue
-            entry = (int(prompt_id, 16), key, order_key(prompt_id), files.number, place, where)
-            for column, value in zip(columns, (*entry, tasks.setdefault(task, len(tasks))), strict=True):
-                column.append(value)
-            for what in changes:
-                report.change(what, where)
-        written.append([pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)])
-        columns = [[] for _ in schema]
-        progress.note(report.num_read)
-    files.close()
-    *arrays, codes = (pa.concat_arrays(parts) for parts in zip(*written, strict=True))
-    names = pa.array(list(tasks), pa.string())
-    index = pa.table([*arrays, pa.DictionaryArray.from_arrays(codes, names)], schema=schema)
-    with pa.ipc.new_file(str(folder / _INDEX), schema) as writer:
-        writer.write_table(index)
-    return num_conflicts
-
-
-def _mapped(path: Path) -> Any:
+def mapped(path: Path) -> Any:
+    """Return the table of a file of arrow, in memory where it is read."""
     import pyarrow as pa
 
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-
-
-def _is_text(schema: Any) -> bool:
-    return (schema.metadata or {}).get(b"rows") == b"json"

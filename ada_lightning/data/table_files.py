@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ada_lightning.data.columns import StoredJson
 from ada_lightning.data.text_files import Row
@@ -26,13 +28,24 @@ class TableRows:
     first: int
     """Rows before it."""
 
+    def __len__(self) -> int:
+        """Rows of it."""
+        return int(self.batch.num_rows)
+
     def __iter__(self) -> Iterator[Row]:
         """Go through the rows."""
+        return self.at(range(len(self)))
+
+    def at(self, places: Sequence[int]) -> Iterator[Row]:
+        """Go through some of the rows: the others are not made."""
+        if not len(places):
+            return
         of_json = [field for field in self.batch.schema if _holds_json(field.type)]
-        for index, columns in enumerate(self.batch.to_pylist(), start=self.first):
+        part = self.batch if len(places) == len(self) else self.batch.take(np.array(places, dtype=np.int64))
+        for place, columns in zip(places, part.to_pylist(), strict=True):
             for field in of_json:
                 columns[field.name] = _marked(columns[field.name], field.type)
-            yield f"{self.what}, row {index}", columns
+            yield f"{self.what}, row {self.first + place}", columns
 
 
 def numbered(batches: Iterable[Any], what: str) -> Iterator[TableRows]:

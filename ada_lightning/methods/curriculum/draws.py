@@ -22,10 +22,10 @@ def uniform_draws(generator: random.Random, count: int) -> Floats:
     """
     version, (*key, place), gauss = generator.getstate()
     twister = np.random.RandomState()
-    twister.set_state(("MT19937", np.array(key, dtype=np.uint32), place))
+    twister.set_state(("MT19937", np.array(key, dtype=np.uint32), place, 0, 0.0))
     drawn: Floats = twister.random_sample(count)
-    _, key, place, *_ = twister.get_state()
-    generator.setstate((version, (*key.tolist(), place), gauss))
+    behind = twister.get_state(legacy=False)["state"]
+    generator.setstate((version, (*behind["key"].tolist(), behind["pos"]), gauss))
     return drawn
 
 

@@ -168,10 +168,10 @@ class KlHistory(CountingEstimator):
         if isinstance(prompts, PromptTable):
             counts_PW, is_seen_P = self._known.columns(prompts)
             alpha_P, beta_P = counts_PW.T
-            unseen_P = [
+            of_alpha_P, of_beta_P = (
                 np.where(is_seen_P, each_P, each) for each_P, each in zip((alpha_P, beta_P), _UNSEEN, strict=True)
-            ]
-            return BeliefColumns(*unseen_P, alpha_P + beta_P, alpha_P, is_seen_P)
+            )
+            return BeliefColumns(of_alpha_P, of_beta_P, alpha_P + beta_P, alpha_P, is_seen_P)
         return [self._belief(prompt.prompt_id) for prompt in prompts]
 
     def state_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ada_lightning.data import dataset
+from ada_lightning.data import dataset, prompt_store
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.encoded_table import EncodedTable
 from ada_lightning.data.encoder import PromptEncoder
@@ -92,7 +92,7 @@ def test_a_second_start_reads_no_row_and_a_changed_file_is_read_again(files, cac
     with pytest.warns(UserWarning, match="repeat an earlier one"):
         first = ids()
     with monkeypatch.context() as patch:
-        patch.setattr(dataset, "store", lambda *_, **__: pytest.fail("the rows were read again"))
+        patch.setattr(prompt_store, "_Index", lambda *_, **__: pytest.fail("the rows were read again"))
         with pytest.warns(UserWarning, match="repeat an earlier one"):
             again = ids()
     assert again == first
