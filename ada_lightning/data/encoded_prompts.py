@@ -253,9 +253,9 @@ class EncodedPrompts(LightningDataModule):
 
     def _encode_later(self, stored: StoredPrompts, encoder: PromptEncoder, grader: RewardPool | None) -> None:
         has_check = grader is not None and callable(getattr(grader.reward, "check_prompt", None))
-        check = grader.check_references if grader is not None and has_check else None
+        checks = (grader.check_references, grader.checks_beside) if grader is not None and has_check else (None, None)
         settings = (encoder.settings(), grader.settings() if grader is not None and has_check else None)
-        table = EncodedTable(stored, encoder, check=check, file=stored.file_of(settings))
+        table = EncodedTable(stored, encoder, file=stored.file_of(settings), check=checks[0], check_beside=checks[1])
         try:
             table.look_at_some()
         except RefusedPromptError as error:

@@ -10,8 +10,10 @@ import copy
 import json
 import threading
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import overload
@@ -44,14 +46,24 @@ class EncodedTable(PromptTable):
         stored: the prompts.
         encoder: makes tokens of them.
         check: says which cannot be graded; None where the reward has no opinion.
+        check_beside: makes the same for the thread that looks ahead; what ``check`` asks is not for two threads.
         file: of what is known of them, read now and written when all are looked at.
     """
 
-    def __init__(self, stored: StoredPrompts, encoder: PromptEncoder, *, check: Check | None, file: Path) -> None:
+    def __init__(
+        self,
+        stored: StoredPrompts,
+        encoder: PromptEncoder,
+        *,
+        file: Path,
+        check: Check | None = None,
+        check_beside: Callable[[], AbstractContextManager[Check]] | None = None,
+    ) -> None:
         self.stored = stored
         self.reasons: dict[int, tuple[str, str]] = {}
         """What a prompt is counted as that cannot be used, and what is to be said of it, by place."""
-        self._encoder, self._check, self._file = encoder, check, file
+        self._encoder, self._file = encoder, file
+        self._check, self._check_beside = check, check_beside
         self._state: NDArray[np.uint8] = np.zeros(len(stored), dtype=np.uint8)
         self._kept: OrderedDict[int, Prompt] = OrderedDict()
         self._lock = threading.Lock()
@@ -159,15 +171,16 @@ class EncodedTable(PromptTable):
         raise ValueError(f"none of the {len(self)} training prompts can be used: {self.reasons[place][1]}")
 
     def _look_at(self, places: Iterable[int]) -> None:
-        self._judge([place for place in dict.fromkeys(places) if self._state[place] == _UNKNOWN], self._encoder)
+        unknown = [place for place in dict.fromkeys(places) if self._state[place] == _UNKNOWN]
+        self._judge(unknown, self._encoder, self._check)
 
-    def _judge(self, places: Sequence[int], encoder: PromptEncoder) -> None:
+    def _judge(self, places: Sequence[int], encoder: PromptEncoder, check: Check | None) -> None:
         if not places:
             return
         prompts = self.stored.at(places)
         limit = encoder.max_prompt_tokens
         lengths = [len(encoder.token_ids(prompt)) for prompt in prompts]
-        errors = self._check(prompts) if self._check is not None else {}
+        errors = {} if check is None else check(prompts)
         for index, (place, length) in enumerate(zip(places, lengths, strict=True)):
             if length > limit:
                 self.reasons[place] = TOO_LONG, f"more than data.max_prompt_tokens = {limit}"
@@ -179,18 +192,18 @@ class EncodedTable(PromptTable):
         encoder = copy.copy(self._encoder)
         encoder.tokenizer = copy.deepcopy(self._encoder.tokenizer)  # one is not for two threads
         try:
-            for start in range(0, len(self), _AT_ONCE):
-                begin = time.thread_time()
-                block = range(start, min(start + _AT_ONCE, len(self)))
-                self._judge([place for place in block if self._state[place] == _UNKNOWN], encoder)
-                if self._stop.wait((time.thread_time() - begin) * (1 / _SHARE - 1)):
-                    return
+            with self._check_beside() if self._check_beside else nullcontext() as check:
+                for start in range(0, len(self), _AT_ONCE):
+                    begin = time.thread_time()
+                    block = range(start, min(start + _AT_ONCE, len(self)))
+                    self._judge([place for place in block if self._state[place] == _UNKNOWN], encoder, check)
+                    if self._stop.wait((time.thread_time() - begin) * (1 / _SHARE - 1)):
+                        return
             self._save()
         except RefusedPromptError as error:
             self._refused = error
-        except Exception:
-            if not self._stop.is_set():  # the graders are closed before this thread where a run breaks off
-                raise
+        except (OSError, RuntimeError) as error:
+            warnings.warn(f"prompts are looked at when a step takes them, and not ahead of it: {error}", stacklevel=2)
 
     def _load(self) -> None:
         try:

@@ -10,9 +10,10 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -224,6 +225,21 @@ class RewardPool:
             elif len(block) == 1:
                 found[block[0]] = texts
         return dict(sorted(found.items()))
+
+    @contextmanager
+    def checks_beside(self) -> Iterator[Callable[[Sequence[Prompt]], Mapping[int, str]]]:
+        """Give another thread its own :meth:`check_references`, with a worker of its own that ends with the block."""
+        pool = RewardPool(
+            self.reward,
+            time_limit_s=self.time_limit_s,
+            memory_limit_gb=self.memory_limit_gb,
+            cache_size=0,
+            output_file=self.output_file,
+        )
+        try:
+            yield pool.check_references
+        finally:
+            pool.close()
 
     def _check_blocks(self, prompts: Sequence[Prompt], blocks: Sequence[range]) -> dict[range, Sequence[str] | str]:
         """Return each block's errors by prompt, or as one text why there are none."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+import time
+from contextlib import nullcontext
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ada_lightning.data import dataset, prompt_store
+from ada_lightning.data import dataset, encoded_table, prompt_store
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.encoded_table import EncodedTable
 from ada_lightning.data.encoder import PromptEncoder
@@ -17,6 +20,7 @@ from ada_lightning.data.filters import ColumnRange
 from ada_lightning.data.formats import PlainFormat
 from ada_lightning.data.report import DataReport
 from ada_lightning.data.stored_prompts import StoredPrompts
+from ada_lightning.rewards.pool import RewardPool
 
 
 def rows():
@@ -134,7 +138,8 @@ def refuse_sevens(prompts):
 
 
 def table(stored, file, longest=50):
-    return EncodedTable(stored, encoder(longest), check=refuse_sevens, file=file)
+    beside = partial(nullcontext, refuse_sevens)
+    return EncodedTable(stored, encoder(longest), file=file, check=refuse_sevens, check_beside=beside)
 
 
 def places(prompts):
@@ -164,6 +169,34 @@ def test_what_the_background_found_is_there_at_the_next_start(stored, tmp_path, 
     assert {reason for reason, _ in second.reasons.values()} == {"too long", "unusable answer"}
     (tmp_path / "checked.npy").write_bytes(b"cut")
     assert table(stored, tmp_path / "checked.npy").num_looked_at == 0
+
+
+class Checking:
+    """Grades nothing, and takes its time over the prompts that it is asked about."""
+
+    def check_prompt(self, prompt):
+        time.sleep(0.001)
+        return "a 7" if prompt.reference["answer"].endswith("7") else None
+
+    def score(self, prompt, completion):
+        return 0.0
+
+
+def test_graders_that_are_closed_or_busy_do_not_hold_up_the_thread_that_looks_ahead(stored, tmp_path, monkeypatch):
+    """It has a worker of its own: a pool of workers is for one thread."""
+    monkeypatch.setattr(encoded_table, "_AT_ONCE", 2)
+    grader = RewardPool(Checking())
+    table = EncodedTable(
+        stored, encoder(50), file=tmp_path / "c.npy", check=grader.check_references, check_beside=grader.checks_beside
+    )
+    table.look_ahead()
+    for start in (0, 10, 20):
+        table.usable(stored[start : start + 5])
+        grader.close()
+    table._thread.join(timeout=60)
+    assert not table._thread.is_alive()
+    assert table.num_looked_at == 40
+    assert {place for place, (reason, _) in table.reasons.items() if reason == "unusable answer"} == {7, 17, 27, 37}
 
 
 def test_data_of_which_nothing_can_be_used_is_refused_before_the_run(stored, tmp_path):
