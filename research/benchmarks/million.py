@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 100_000, 1_000_000])
     parser.add_argument("--methods", nargs="+", default=["grpo", "ada", "ada_similar", "spo"])
     parser.add_argument("--other", type=Path, help="another checkout, measured too")
+    parser.add_argument("--largest-other", type=int, default=100_000, help="prompts that it is given at most")
     parser.add_argument("--trl", action="store_true", help="TRL's GRPOTrainer up to its first rewards, too")
     parser.add_argument("--seconds", type=float, default=3600.0, help="begin no run after so many")
     given = parser.parse_args()
@@ -65,7 +66,8 @@ def main() -> None:
         files = {size: _file(Path(folder), size) for size in given.sizes if given.seconds > 0}
         for method in given.methods:
             for size, file in files.items():
-                for name, tree in {"this": ROOT, "other": given.other}.items():
+                other = given.other if size <= given.largest_other else None
+                for name, tree in {"this": ROOT, "other": other}.items():
                     for start in ("first", "second") if tree else ():
                         if time.monotonic() < end:
                             cache = Path(folder, f"cache-{name}-{method}-{size}")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ada_lightning.data import dataset, encoded_table, prompt_store
+from ada_lightning.data import dataset, prompt_store
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.encoded_table import EncodedTable
 from ada_lightning.data.encoder import PromptEncoder
@@ -175,26 +175,28 @@ class Checking:
     """Grades nothing, and takes its time over the prompts that it is asked about."""
 
     def check_prompt(self, prompt):
-        time.sleep(0.001)
-        return "a 7" if prompt.reference["answer"].endswith("7") else None
+        time.sleep(0.05)
+        if prompt.reference["answer"].endswith("7"):
+            raise ValueError("a 7")
 
     def score(self, prompt, completion):
         return 0.0
 
 
-def test_graders_that_are_closed_or_busy_do_not_hold_up_the_thread_that_looks_ahead(stored, tmp_path, monkeypatch):
-    """It has a worker of its own: a pool of workers is for one thread."""
-    monkeypatch.setattr(encoded_table, "_AT_ONCE", 2)
+def test_a_run_that_ends_its_graders_leaves_those_of_the_thread_that_looks_ahead(stored, tmp_path):
+    """A pool of workers is for one thread: of one that is closed another would wait for an answer for ever."""
     grader = RewardPool(Checking())
+    grader.start()
     table = EncodedTable(
         stored, encoder(50), file=tmp_path / "c.npy", check=grader.check_references, check_beside=grader.checks_beside
     )
     table.look_ahead()
-    for start in (0, 10, 20):
-        table.usable(stored[start : start + 5])
-        grader.close()
-    table._thread.join(timeout=60)
+    assert places(table.usable(stored[1:3])) == [1, 2]
+    time.sleep(0.5)
+    grader.close()
+    table._thread.join(timeout=30)
     assert not table._thread.is_alive()
+    assert grader._processes is None
     assert table.num_looked_at == 40
     assert {place for place, (reason, _) in table.reasons.items() if reason == "unusable answer"} == {7, 17, 27, 37}
 
