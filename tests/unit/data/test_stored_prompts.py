@@ -6,6 +6,7 @@ import json
 import random
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pytest
 
 from ada_lightning.data import dataset, prompt_store
 from ada_lightning.data.dataset import DatasetSource
+from ada_lightning.data.encoded_prompts import Fingerprint
 from ada_lightning.data.encoded_table import EncodedTable
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.data.filters import ColumnRange
@@ -212,6 +214,19 @@ def test_the_report_says_how_much_was_looked_at(stored, tmp_path):
     report.epoch_counts(stored.tasks())
     assert "12 of 40 training prompts are encoded and checked so far" in report.text()
     assert report.as_dict()["train"]["looked_at"] == 12
+
+
+def test_a_checkpoint_of_a_version_that_shuffled_otherwise_is_told_where_the_order_differs(stored, tmp_path):
+    now = Fingerprint.of(table(stored, tmp_path / "checked.npy", longest=1000), [])
+    for number, said in (
+        (100_000, ""),
+        (100_001, "the same prompts, and of more than 100000 an epoch had another order"),
+    ):
+        earlier = {**now.as_dict(), "num_train": number, "tokens": "0123456789abcdef"}
+        assert replace(now, num_train=number).difference(earlier)[: len(said) or None] == said
+    assert now.difference({**now.as_dict(), "tokens": "1000:other"}).startswith(
+        "the same texts become different tokens"
+    )
 
 
 def test_places_of_ids_are_found_and_unknown_ids_are_not(stored):
