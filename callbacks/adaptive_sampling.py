@@ -95,8 +95,8 @@ class AdaptiveSampling(Callback):
         if policy.ranks.is_leader and not data.train_prompts:
             data.read(self.tokenizer, self.grader)
             cut_solutions(method, data, self.tokenizer, self.grader, service)
-            method.check_prompts(data.train_prompts)
-            data.curriculum.check_prompts(data.train_prompts, data.prompts_per_step)
+            method.check_prompts(data.listed_prompts)
+            data.curriculum.check_prompts(data.listed_prompts, data.prompts_per_step)
         policy.read_at_once(data.max_tokens_per_microbatch)
         streamed = None
         if service.stream_gradients:

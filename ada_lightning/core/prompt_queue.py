@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from ada_lightning.core.prompt_columns import found_by_id
 from ada_lightning.core.protocols import PassRateEstimator
 from ada_lightning.core.records import Belief, Prompt
 
@@ -45,7 +46,7 @@ class QueuePosition:
         Raises:
             ValueError: a prompt is not among them.
         """
-        by_id = {prompt.prompt_id: prompt for prompt in prompts}
+        by_id = found_by_id(prompts, plain["prompt_ids"])
         if missing := [prompt_id for prompt_id in plain["prompt_ids"] if prompt_id not in by_id]:
             raise ValueError(
                 f"step {plain['step']} of this run has {len(missing)} prompts that are not among the training prompts "

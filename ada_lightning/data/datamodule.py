@@ -13,10 +13,12 @@ from typing import Any, Protocol
 
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.named_state import load_named_state, named_state
+from ada_lightning.core.prompt_columns import num_distinct
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.core.protocols import Curriculum, PromptSource, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup
 from ada_lightning.data.encoded_prompts import EncodedPrompts, OnlyPrompts
+from ada_lightning.data.encoded_table import EncodedTable
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.old_logprobs import OldLogprobs
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
@@ -200,7 +202,7 @@ class RolloutDataModule(EncodedPrompts):
         return PromptQueue(
             stretch=self._stretch,
             num_plain=self.prompts_per_step,
-            num_distinct=len({prompt.prompt_id for prompt in self.train_prompts}),
+            num_distinct=num_distinct(self.train_prompts),
             position=position,
         )
 
@@ -212,13 +214,18 @@ class RolloutDataModule(EncodedPrompts):
                 "remembers is connected: add callbacks.adaptive_sampling with estimator=beta_history or estimator=ema, "
                 "or use curriculum=uniform"
             )
-        return self.curriculum.choose(
-            self.train_prompts,
+        chosen = self.curriculum.choose(
+            self.listed_prompts,
             self.prompts_per_step,
             step=number,
             seed=self.seed,
             recall=self._recall or _remember_nothing,
         )
+        if not isinstance(table := self.train_prompts, EncodedTable):
+            return chosen
+        usable = table.usable(chosen)
+        table.look_ahead()
+        return usable
 
     def pack(
         self,

@@ -10,8 +10,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import has_column, lookup
+from ada_lightning.data.filters import ColumnIn, ColumnRange
 from ada_lightning.data.layouts import (
     LAYOUT_COLUMNS,
     NUM_ROWS,
@@ -23,9 +27,11 @@ from ada_lightning.data.layouts import (
 )
 from ada_lightning.data.messages import may_hold_answer
 from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
-from ada_lightning.data.prompts import SLOT, same_text, stable_hash
+from ada_lightning.data.prompt_store import LARGE, place_in, read_stored
+from ada_lightning.data.prompts import SLOT, same_text, stable_hash, text_key
 from ada_lightning.data.reading import RowReader
 from ada_lightning.data.report import ReadingReport
+from ada_lightning.data.stored_prompts import StoredPrompts
 from ada_lightning.data.text_files import Row, unusable_rows
 
 
@@ -172,6 +178,9 @@ class DatasetSource:
 
     def place_of(self, prompt_id: str) -> str | None:
         """Find where a prompt stands, for messages, by reading the data once more."""
+        stored = self._split[0]
+        if isinstance(stored, StoredPrompts) and (row := stored.row_of(prompt_id)) is not None:
+            return place_in(self.reader.batches(self._columns_to_read()), row)
         for reader in filter(None, (self.reader, self.heldout_reader)):
             builder, rows = self._opened(reader)
             for where, columns in rows:
@@ -190,7 +199,7 @@ class DatasetSource:
         self.train_prompts()
 
     @cached_property
-    def _split(self) -> tuple[list[Prompt], list[Prompt]]:
+    def _split(self) -> tuple[Sequence[Prompt], Sequence[Prompt]]:
         self._reports = []
         prompts = self._read(self.reader)
         candidates = prompts if self.heldout_reader is None else self._read(self.heldout_reader)
@@ -201,9 +210,8 @@ class DatasetSource:
                 f"data.source.num_heldout = {num_heldout}, but {(self.heldout_reader or self.reader).origin} has "
                 f"{len(candidates)} distinct prompts; use data.source.num_heldout={enough}"
             )
-        heldout = sorted(candidates, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))[:num_heldout]
-        excluded = {same_text(prompt) for prompt in (heldout if self.heldout_reader is None else candidates)}
-        train = [prompt for prompt in prompts if same_text(prompt) not in excluded]
+        heldout = self._held_out(candidates, num_heldout)
+        train = _without(prompts, heldout if self.heldout_reader is None else candidates)
         if self.heldout_reader is not None and (num_shared := len(prompts) - len(train)):
             self._reports[0].notes.append(f"{num_shared} prompts occur in the held-out set too")
             warnings.warn(
@@ -221,7 +229,31 @@ class DatasetSource:
             raise ValueError(f"{reader.origin} holds no prompts; it needs at least one row")
         return PromptBuilder(self._checked_layout(reader, head), **self._building), chain(head, rows)
 
-    def _read(self, reader: RowReader) -> list[Prompt]:
+    def _held_out(self, candidates: Sequence[Prompt], number: int) -> list[Prompt]:
+        if isinstance(candidates, StoredPrompts):
+            return list(candidates.only(np.argsort(candidates.column("order_key"), kind="stable")[:number]))
+        return sorted(candidates, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))[:number]
+
+    def _stored(self, reader: RowReader) -> StoredPrompts:
+        builder, _ = self._opened(reader)
+        report = ReadingReport(reader.origin, _in_words(builder.layout, self.choices_column))
+        prompts, num_conflicts = read_stored(
+            reader,
+            builder,
+            report,
+            columns=self._columns_to_read(),
+            settings=(self._building, [(type(each).__name__, sorted(vars(each).items())) for each in self.filters]),
+            seed=self.seed,
+            accept=lambda columns, where: self._prompt(builder, columns, where, report),
+            is_filtered=bool(self.filters),
+        )
+        self._finish(report, builder, num_conflicts)
+        self._reports.append(report)
+        return prompts
+
+    def _read(self, reader: RowReader) -> Sequence[Prompt]:
+        if reader.about_rows() > LARGE and all(type(each) in (ColumnRange, ColumnIn) for each in self.filters):
+            return self._stored(reader)
         by_text: dict[Any, Prompt] = {}  # what the template is given for one row alone makes it another prompt
         num_conflicts, (builder, rows) = 0, self._opened(reader)
         report = ReadingReport(reader.origin, _in_words(builder.layout, self.choices_column))
@@ -332,6 +364,23 @@ class DatasetSource:
                 f"{where}: no column looks like an answer; {_listed(columns)}; set data.source.answer_column, or "
                 "needs_answer=false for a reward that needs none"
             )
+
+
+def _without(prompts: Sequence[Prompt], others: Sequence[Prompt]) -> Sequence[Prompt]:
+    """Leave out those of which the model is asked the same."""
+    if isinstance(prompts, StoredPrompts):
+        return prompts.only(~np.isin(prompts.column("text_key"), _text_keys(others)))
+    if isinstance(others, StoredPrompts):
+        is_there = np.isin(_text_keys(prompts), others.column("text_key"))
+        return [prompt for prompt, found in zip(prompts, is_there, strict=True) if not found]
+    excluded = {same_text(prompt) for prompt in others}
+    return [prompt for prompt in prompts if same_text(prompt) not in excluded]
+
+
+def _text_keys(prompts: Sequence[Prompt]) -> NDArray[np.uint64]:
+    if isinstance(prompts, StoredPrompts):
+        return prompts.column("text_key")
+    return np.array([text_key(prompt.messages) for prompt in prompts], dtype=np.uint64)
 
 
 def _check_heldout(num_heldout: int | None, **settings: object) -> None:

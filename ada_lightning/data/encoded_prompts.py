@@ -10,19 +10,26 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from lightning.pytorch import LightningDataModule
 
+from ada_lightning.core.prompt_columns import PromptTable, ids_of, num_distinct
 from ada_lightning.core.protocols import PromptSource
 from ada_lightning.core.records import Prompt
+from ada_lightning.data.encoded_table import EncodedTable
 from ada_lightning.data.encoder import PromptEncoder, RefusedPromptError
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.layouts import TEMPLATE_ARGUMENTS
 from ada_lightning.data.prompts import place_of
 from ada_lightning.data.report import DataReport
 from ada_lightning.data.solutions import with_levels
+from ada_lightning.data.stored_prompts import StoredPrompts
+from ada_lightning.methods.curriculum.uniform import MOST_BY_PYTHON
 from ada_lightning.rewards.hints import ungradable_prompts
 from ada_lightning.rewards.pool import RewardPool
 
+_MOST_TOKENISED = 1000
+"""Training prompts of a large data set whose tokens the checksum is of."""
 _SELECTED = "selected.parquet"
 
 
@@ -47,22 +54,26 @@ class OnlyPrompts:
         Raises:
             ValueError: none of them is in the file.
         """
-        if self.prompt_ids.isdisjoint(prompt.prompt_id for prompt in prompts):
+        if self.prompt_ids.isdisjoint(ids_of(prompts)):
             raise ValueError(
                 f"data.only = {self.path} has {len(self.prompt_ids)} prompts and none of the {len(prompts)} training "
                 "prompts is among them: it was made from other data; give it the data settings it was prepared with "
                 "(its config.yaml has them), or leave it out: data.only=null"
             )
 
-    def keep(self, prompts: Sequence[Prompt]) -> list[Prompt]:
+    def keep(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
         """Return the prompts that are in the file, in their order; warns of ids that none of them has.
 
         Raises:
             ValueError: none of them is in the file.
         """
         self.check(prompts)
-        kept = [prompt for prompt in prompts if prompt.prompt_id in self.prompt_ids]
-        num_missing = len(self.prompt_ids) - len({prompt.prompt_id for prompt in kept})
+        kept: Sequence[Prompt]
+        if isinstance(prompts, StoredPrompts):
+            kept = prompts.only(np.array([prompt_id in self.prompt_ids for prompt_id in prompts.ids]))
+        else:
+            kept = [prompt for prompt in prompts if prompt.prompt_id in self.prompt_ids]
+        num_missing = len(self.prompt_ids) - num_distinct(kept)
         if num_missing:
             warnings.warn(
                 f"{num_missing} of the {len(self.prompt_ids)} prompts of data.only = {self.path} are not among the "
@@ -108,9 +119,11 @@ class Fingerprint:
     def of(cls, train: Sequence[Prompt], heldout: Sequence[Prompt]) -> Fingerprint:
         """Return that of some prompts."""
         tokens = hashlib.sha256()
-        for prompt in (*train, *heldout):
+        is_large = isinstance(train, PromptTable)
+        for prompt in (*(train[:_MOST_TOKENISED] if is_large else train), *heldout):
             tokens.update(array("q", (len(prompt.prompt_ids), *prompt.prompt_ids)).tobytes())
-        return cls(len(train), _of_ids(train), _of_ids(heldout), tokens.hexdigest()[:16])
+        mark = f"{_MOST_TOKENISED}:" if is_large else ""
+        return cls(len(train), _of_ids(train), _of_ids(heldout), mark + tokens.hexdigest()[:16])
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as a checkpoint keeps it."""
@@ -126,7 +139,13 @@ class Fingerprint:
             )
         if self.heldout != earlier["heldout"]:
             found.append("different held-out prompts, so evaluations before and after cannot be compared")
-        if not found and self.tokens != earlier["tokens"]:
+        is_kept_alike = self.tokens.count(":") == earlier["tokens"].count(":")
+        if not found and not is_kept_alike and self.num_train > MOST_BY_PYTHON:
+            found.append(
+                f"the same prompts, and of more than {MOST_BY_PYTHON} an epoch had another order in the version that "
+                "wrote the checkpoint: some come again in this epoch, and others do not come"
+            )
+        elif not found and is_kept_alike and self.tokens != earlier["tokens"]:
             found.append(
                 "the same texts become different tokens, because of another template or one that prints the date"
             )
@@ -134,7 +153,7 @@ class Fingerprint:
 
 
 def _of_ids(prompts: Sequence[Prompt]) -> str:
-    return hashlib.sha256("\n".join(prompt.prompt_id for prompt in prompts).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(ids_of(prompts)).encode()).hexdigest()[:16]
 
 
 class EncodedPrompts(LightningDataModule):
@@ -156,8 +175,9 @@ class EncodedPrompts(LightningDataModule):
         self.source, self.max_prompt_tokens, self.format, self.only = source, max_prompt_tokens, format, only
         self.report = DataReport()
         """What became of the prompts on their way here; complete once :meth:`encode_prompts` ran."""
-        self.train_prompts: list[Prompt] = []
-        """Those of one epoch: a source that mixes may repeat some."""
+        self.train_prompts: Sequence[Prompt] = []
+        """Those of one epoch: a source that mixes may repeat some. Of a large data set an
+        :class:`~ada_lightning.data.encoded_table.EncodedTable`, of which some may turn out to be of no use."""
         self.heldout_prompts: list[Prompt] = []
 
     def check(self) -> None:
@@ -169,8 +189,43 @@ class EncodedPrompts(LightningDataModule):
         if self.only:
             self.only.check(self.source.train_prompts())
 
-    def encode_prompts(self, tokenizer: Any) -> None:
+    @property
+    def listed_prompts(self) -> Sequence[Prompt]:
+        """The training prompts, those of a large data set without tokens: to choose from, and to look at many."""
+        return self.train_prompts.stored if isinstance(self.train_prompts, EncodedTable) else self.train_prompts
+
+    def distinct_prompts(self) -> list[Prompt]:
+        """Return every training prompt that can be used, once; of a large data set all are looked at for it."""
+        if isinstance(self.train_prompts, EncodedTable):
+            return self.train_prompts.all_usable()
+        return list({prompt.prompt_id: prompt for prompt in self.train_prompts}.values())
+
+    def finish_report(self) -> None:
+        """End looking ahead, and enter what was found in the report."""
+        if not isinstance(table := self.train_prompts, EncodedTable):
+            return
+        table.stop()
+        self._enter(table)
+
+    def _enter(self, table: EncodedTable) -> None:
+        self.report.dropped["train"] = []
+        by_reason: dict[str, list[tuple[Prompt, str]]] = {}
+        places = sorted(table.reasons)
+        for place, prompt in zip(places, table.stored.at(places), strict=True):
+            reason, detail = table.reasons[place]
+            by_reason.setdefault(reason, []).append((prompt, detail))
+        for reason, prompts in by_reason.items():
+            self.report.drop("train", reason, prompts)
+        self.report.keep_counts("train", table.stored.tasks(), table.num_looked_at)
+
+    def encode_prompts(self, tokenizer: Any, grader: RewardPool | None = None) -> None:
         """Tokenise both splits; needed before training, evaluation or preview.
+
+        Of a large data set some training prompts are looked at, and the others when a step takes them.
+
+        Args:
+            tokenizer: of the model.
+            grader: whose reward says of a large data set's prompts which it cannot grade; None: all may be graded.
 
         Raises:
             ValueError: no training prompt is left.
@@ -182,7 +237,11 @@ class EncodedPrompts(LightningDataModule):
             num_all, listed = len(listed), self.only.keep(listed)
             note = f"data.only = {self.only.path} leaves {len(listed)} of {num_all} prompts to train on"
             self.report.notes.append(note)
-        both = (("train", listed), ("heldout", self.source.heldout_prompts()))
+        both: list[tuple[str, Sequence[Prompt]]] = [("heldout", self.source.heldout_prompts())]
+        if isinstance(listed, StoredPrompts):
+            self._encode_later(listed, encoder, grader)
+        else:
+            both.insert(0, ("train", listed))
         for name, count in encoder.unread_arguments([prompt for _, prompts in both for prompt in prompts]).items():
             self.report.notes.append(
                 f"{count} prompts set {name!r} in {TEMPLATE_ARGUMENTS}, and the chat template does not read it"
@@ -198,14 +257,28 @@ class EncodedPrompts(LightningDataModule):
             self.report.drop(split, "too long", [(prompt, limit) for prompt in too_long])
             self._set_prompts(split, encoded)
 
+    def _encode_later(self, stored: StoredPrompts, encoder: PromptEncoder, grader: RewardPool | None) -> None:
+        has_check = grader is not None and callable(getattr(grader.reward, "check_prompt", None))
+        checks = (grader.check_references, grader.checks_beside) if grader is not None and has_check else (None, None)
+        settings = (encoder.settings(), grader.settings() if grader is not None and has_check else None)
+        table = EncodedTable(stored, encoder, file=stored.file_of(settings), check=checks[0], check_beside=checks[1])
+        try:
+            table.look_at_some()
+        except RefusedPromptError as error:
+            raise ValueError(f"{place_of(self.source, error.prompt.prompt_id)}: {error.reason}") from error
+        self._fingerprint, self.train_prompts = None, table
+        self._enter(table)
+        self.report.epoch_counts(stored.tasks())
+
     def read(self, tokenizer: Any, grader: RewardPool) -> None:
         """Encode the prompts and leave out those that cannot be graded, whose workers may be running afterwards.
 
         Raises:
             ValueError: no training prompt is left.
         """
-        self.encode_prompts(tokenizer)
-        train = ungradable_prompts(grader, self.train_prompts, "training")
+        self.encode_prompts(tokenizer, grader)
+        is_large = isinstance(self.train_prompts, EncodedTable)
+        train = {} if is_large else ungradable_prompts(grader, self.train_prompts, "training")
         self.drop_prompts(train | ungradable_prompts(grader, self.heldout_prompts, "held-out"))
 
     def cut_solutions(self, tokenizer: Any, grader: RewardPool, *, num_levels: int, positive_threshold: float) -> None:
@@ -213,8 +286,13 @@ class EncodedPrompts(LightningDataModule):
 
         Arguments are those of :func:`~ada_lightning.data.solutions.with_levels`.
         """
+        is_large = isinstance(self.train_prompts, EncodedTable)  # then every prompt is encoded and looked at for it
         self.train_prompts, line = with_levels(
-            self.train_prompts, tokenizer, grader, num_levels=num_levels, positive_threshold=positive_threshold
+            self.distinct_prompts() if is_large else self.train_prompts,
+            tokenizer,
+            grader,
+            num_levels=num_levels,
+            positive_threshold=positive_threshold,
         )
         self.report.notes.append(line)
 
@@ -227,6 +305,8 @@ class EncodedPrompts(LightningDataModule):
             ValueError: no training prompt would be left.
         """
         for split, prompts in (("train", self.train_prompts), ("heldout", self.heldout_prompts)):
+            if isinstance(prompts, EncodedTable):
+                continue
             distinct = list({prompt.prompt_id: prompt for prompt in prompts}.values())
             dropped = {prompt.prompt_id: prompt for prompt in distinct if prompt.prompt_id in reasons}
             if not dropped:

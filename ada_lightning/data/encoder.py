@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -49,7 +51,7 @@ class PromptEncoder:
             RefusedPromptError: the chat template does not take one of them.
             ValueError: there are prompts and none fits.
         """
-        encoded = [replace(prompt, prompt_ids=self._token_ids(prompt)) for prompt in prompts]
+        encoded = [replace(prompt, prompt_ids=self.token_ids(prompt)) for prompt in prompts]
         kept = [prompt for prompt in encoded if len(prompt.prompt_ids) <= self.max_prompt_tokens]
         if num_skipped := len(encoded) - len(kept):
             lengths = [len(prompt.prompt_ids) for prompt in encoded]
@@ -65,12 +67,27 @@ class PromptEncoder:
             )
         return kept
 
+    def settings(self) -> str:
+        """Return a checksum of all that decides what the tokens of a prompt are."""
+        tokenizer, template = self.tokenizer, str(getattr(self.tokenizer, "chat_template", None))
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        vocabulary = sorted(tokenizer.get_vocab().items()) if backend is None else backend.to_str()
+        today = datetime.date.today() if "strftime_now" in template else None
+        shown = (type(tokenizer).__name__, vocabulary, template, today, self.max_prompt_tokens)
+        said = (*shown, type(self.prompt_format).__name__, sorted(vars(self.prompt_format).items(), key=str))
+        return hashlib.sha256(repr(said).encode()).hexdigest()
+
     def unread_arguments(self, prompts: Sequence[Prompt]) -> Counter[str]:
         """Return the prompts' own arguments of the chat template that it does not read, and how many have each."""
         names = Counter(name for prompt in prompts for name in prompt.template_arguments)
         return Counter({name: n for name, n in names.items() if not self.prompt_format.reads(self.tokenizer, name)})
 
-    def _token_ids(self, prompt: Prompt) -> TokenIds:
+    def token_ids(self, prompt: Prompt) -> TokenIds:
+        """Return the tokens of one prompt, however many there are.
+
+        Raises:
+            RefusedPromptError: the chat template does not take it.
+        """
         arguments = (prompt.template_arguments,) if prompt.template_arguments else ()
         try:
             return self.prompt_format.token_ids(self.tokenizer, prompt.messages, *arguments)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.data.table_files import ROWS_AT_ONCE, numbered_rows, read_arrow, read_parquet
+from ada_lightning.data.table_files import ROWS_AT_ONCE, TableRows, numbered_rows, read_arrow, read_parquet
 from ada_lightning.data.text_files import Row, read_csv, read_json, read_jsonl
 
 _TEXT_READERS = {".jsonl": read_jsonl, ".ndjson": read_jsonl, ".json": read_json, ".csv": read_csv, ".tsv": read_csv}
@@ -29,13 +29,40 @@ def read_file(path: Path, columns: Collection[str] | None = None) -> Iterator[Ro
     Raises:
         ValueError: it is of no kind that can be read, or cannot be read.
     """
+    return chain.from_iterable(file_batches(path, columns))
+
+
+def file_batches(path: Path, columns: Collection[str] | None = None) -> Iterator[TableRows | Sequence[Row]]:
+    """Yield the same in parts of :data:`~ada_lightning.data.table_files.ROWS_AT_ONCE`, tables as such.
+
+    Raises:
+        ValueError: it is of no kind that can be read, or cannot be read.
+    """
     suffix = kind_of_file(path)
     if suffix in _TABLE_READERS:
         yield from _TABLE_READERS[suffix](path, columns)
     elif suffix in _TEXT_READERS:
-        yield from _TEXT_READERS[suffix](path)
+        rows = _TEXT_READERS[suffix](path)
+        while part := list(islice(rows, ROWS_AT_ONCE)):
+            yield part
     else:
         raise ValueError(f"{path}: files that end in {', '.join(SUFFIXES)} can be read; name it after its kind")
+
+
+_BYTES_A_ROW = 100
+
+
+def about_rows(path: Path) -> int:
+    """Return how many rows a parquet file says it has, and guess at others from their size; 0 for none to be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if kind_of_file(path) == ".parquet":
+            return int(pq.read_metadata(path).num_rows)
+        return path.stat().st_size // _BYTES_A_ROW
+    except (OSError, pa.ArrowException):
+        return 0  # who reads it says what is wrong
 
 
 _SAVED = ("state.json", "dataset_dict.json")

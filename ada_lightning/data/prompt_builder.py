@@ -109,11 +109,13 @@ class UnusableRowError(ValueError):
         self.reason = reason
 
 
-_MARKUP = re.compile(
+TURN_MARKS = (
     r"<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id|user|assistant|system|end|endoftext|begin_of_text)\|>"
-    r"|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>|<\uff5c(?:User|Assistant)\uff5c>"
-    r"|\n(?:Assistant|ASSISTANT|### Response):[^\n]*(?:\n<think>)?\s*\Z"
+    r"|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>"
+    "|<\uff5c(?:User|Assistant)\uff5c>"
 )
+LAST_TURN = r"\n(?:Assistant|ASSISTANT|### Response):"
+_MARKUP = re.compile(rf"{TURN_MARKS}|{LAST_TURN}[^\n]*(?:\n<think>)?\s*\Z")
 """Where a text is a rendered conversation already."""
 
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
 
 from ada_lightning.core.records import Prompt
 
@@ -34,6 +39,29 @@ def stable_hash(*parts: Any) -> str:
         '58b1b1285ea86c00'
     """
     return hashlib.sha256(_to_json(parts).encode()).hexdigest()[:16]
+
+
+def stable_hashes(first: Any, *columns: Sequence[str]) -> NDArray[np.uint64]:
+    """Return what :func:`stable_hash` returns of a first part and the texts of each row, as numbers.
+
+    Example:
+        >>> [f"{key:016x}" for key in stable_hashes("chain_sum", ["1 + 1 ="], ["2"])]
+        ['58b1b1285ea86c00']
+    """
+    begin, sha256 = f"[{_to_json(first)}, ", hashlib.sha256
+    rows = map(", ".join, zip(*(map(encode_basestring, column) for column in columns), strict=True))
+    digests = b"".join([sha256(f"{begin}{row}]".encode()).digest()[:8] for row in rows])
+    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
+
+
+def joined_turns(messages: Sequence[Mapping[str, str]]) -> str:
+    """Return all that the model is asked as one text, whatever the template arguments."""
+    return "\x1f".join([part for message in messages for part in (message["role"], message["content"])])
+
+
+def text_key(messages: Sequence[Mapping[str, str]]) -> int:
+    """Return a number that two prompts share when the model is asked the same: a hash of :func:`joined_turns`."""
+    return xxhash.xxh3_64_intdigest(joined_turns(messages).encode())
 
 
 def same_text(prompt: Prompt) -> tuple[tuple[str, str], ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
-from ada_lightning.data.hub import SUFFIXES, kind_of_file, read_dataset, read_file
+from ada_lightning.data.hub import SUFFIXES, about_rows, file_batches, kind_of_file, read_dataset
+from ada_lightning.data.table_files import TableRows
 from ada_lightning.data.text_files import Row
 
 
@@ -72,8 +74,25 @@ class RowReader:
                 self.paths[0], name=self.name, revision=self.revision, split=self.split, columns=columns
             )
             return
-        for path in [file for item in self.paths for file in _expanded(item)]:
-            yield from read_file(path, columns)
+        yield from chain.from_iterable(self.batches(columns))
+
+    @property
+    def files(self) -> list[Path]:
+        """The files, where it reads files."""
+        return [file for item in self.paths for file in _expanded(item)] if self.is_files else []
+
+    def batches(self, columns: Collection[str] | None = None) -> Iterator[TableRows | Sequence[Row]]:
+        """Yield the rows of files in parts.
+
+        Raises:
+            ValueError: something cannot be read.
+        """
+        for path in self.files:
+            yield from file_batches(path, columns)
+
+    def about_rows(self) -> int:
+        """Return about how many rows the files have, without reading them."""
+        return sum(map(about_rows, self.files))
 
 
 def _names_files(path: str) -> bool:

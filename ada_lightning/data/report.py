@@ -49,9 +49,9 @@ class ReadingReport:
         """Rows that became prompts."""
         return self.num_read - self.dropped.total()
 
-    def drop(self, reason: str, where: str = "", message: str = "") -> None:
-        """Count one row, with what is wrong with it if its reason does not say it."""
-        self.dropped[reason] += 1
+    def drop(self, reason: str, where: str = "", message: str = "", *, count: int = 1) -> None:
+        """Count a row or several, with what is wrong with it if its reason does not say it."""
+        self.dropped[reason] += count
         examples = self.examples.setdefault(reason, [])
         if not message:
             return
@@ -125,6 +125,8 @@ class DataReport:
         self.notes = list(notes)
         self.dropped: dict[str, list[dict[str, str]]] = {"train": [], "heldout": []}
         self.kept: dict[str, Counter[str]] = {"train": Counter(), "heldout": Counter()}
+        self.num_looked_at = self.num_to_look_at = 0
+        """Training prompts of a large data set that were encoded and checked, of how many; 0 of 0 where all were."""
         self.shown: Counter[str] = Counter()
         """Training prompts of an epoch by task."""
 
@@ -138,6 +140,16 @@ class DataReport:
     def keep(self, split: str, prompts: Sequence[Prompt]) -> None:
         """Enter the distinct prompts that are left, in place of what was entered before."""
         self.kept[split] = Counter(prompt.task for prompt in prompts)
+
+    def keep_counts(self, split: str, by_task: Counter[str], num_looked_at: int) -> None:
+        """Enter how many prompts of a large data set each task has, and how many were looked at."""
+        self.kept[split] = by_task - Counter(entry["task"] for entry in self.dropped[split])
+        self.num_looked_at = num_looked_at
+        self.num_to_look_at = by_task.total()
+
+    def epoch_counts(self, by_task: Counter[str]) -> None:
+        """Enter how many prompts each task has in an epoch of a large data set."""
+        self.shown = self.kept["train"] if by_task == self.kept["train"] else by_task
 
     def epoch(self, prompts: Sequence[Prompt]) -> None:
         """Enter the training prompts of an epoch, repeated ones as often as they are shown."""
@@ -156,6 +168,8 @@ class DataReport:
             for split in self.kept
         }
         reading = [report.as_dict() for report in self.reading]
+        if self.num_to_look_at:
+            splits["train"] |= {"looked_at": self.num_looked_at, "of": self.num_to_look_at}
         return {"reading": reading, "notes": self.notes, **splits, "epoch_by_task": dict(self.shown)}
 
     def text(self) -> str:
@@ -167,7 +181,13 @@ class DataReport:
             by_task = f" ({', '.join(f'{task} {count}' for task, count in counts.items())})" if len(counts) > 1 else ""
             lines.append(f"prompts {name}: {counts.total()}{by_task}{_dropped(self._counts(split))}")
             lines += _kind_lines(self._kinds(split))
-        if self.shown != self.kept["train"]:
+        if self.num_looked_at < self.num_to_look_at:
+            lines.append(
+                f"data: {self.num_looked_at} of {self.num_to_look_at} training prompts are encoded and checked so far; "
+                "the others follow when a step takes them and in the background, and the run's data_report.json then "
+                "counts them. One that cannot be used is replaced by the next"
+            )
+        elif self.shown != self.kept["train"]:
             size = self.shown.total()
             shares = ", ".join(f"{task} {count} ({count / size:.1%})" for task, count in self.shown.items())
             lines.append(f"an epoch shows {size} prompts: {shares}")

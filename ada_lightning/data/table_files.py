@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ada_lightning.data.columns import StoredJson
 from ada_lightning.data.text_files import Row
@@ -12,23 +16,53 @@ from ada_lightning.data.text_files import Row
 ROWS_AT_ONCE = 1000
 
 
-def numbered_rows(batches: Iterable[Any], what: str) -> Iterator[Row]:
-    """Yield the rows of tables or batches of arrow, counted from 0.
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Rows of a table or batch of arrow, each with its place.
 
-    What a schema calls JSON becomes :class:`~ada_lightning.data.columns.StoredJson`.
+    What the schema calls JSON becomes :class:`~ada_lightning.data.columns.StoredJson`.
     """
-    index = 0
-    for batch in batches:
-        of_json = [field for field in batch.schema if _holds_json(field.type)]
-        for columns in batch.to_pylist():
+
+    batch: Any
+    what: str
+    first: int
+    """Rows before it."""
+
+    def __len__(self) -> int:
+        """Rows of it."""
+        return int(self.batch.num_rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        """Go through the rows."""
+        return self.at(range(len(self)))
+
+    def at(self, places: Sequence[int]) -> Iterator[Row]:
+        """Go through some of the rows: the others are not made."""
+        if not len(places):
+            return
+        of_json = [field for field in self.batch.schema if _holds_json(field.type)]
+        part = self.batch if len(places) == len(self) else self.batch.take(np.array(places, dtype=np.int64))
+        for place, columns in zip(places, part.to_pylist(), strict=True):
             for field in of_json:
                 columns[field.name] = _marked(columns[field.name], field.type)
-            yield f"{what}, row {index}", columns
-            index += 1
+            yield f"{self.what}, row {self.first + place}", columns
 
 
-def read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator[Row]:
-    """Yield the rows of a parquet file: the columns that are named, where it has them, or all.
+def numbered(batches: Iterable[Any], what: str) -> Iterator[TableRows]:
+    """Count the rows of tables or batches of arrow, from 0."""
+    first = 0
+    for batch in batches:
+        yield TableRows(batch, what, first)
+        first += batch.num_rows
+
+
+def numbered_rows(batches: Iterable[Any], what: str) -> Iterator[Row]:
+    """Yield the rows of tables or batches of arrow, counted from 0."""
+    return chain.from_iterable(numbered(batches, what))
+
+
+def read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator[TableRows]:
+    """Yield a parquet file in parts: the columns that are named, where it has them, or all.
 
     Raises:
         ValueError: the file cannot be read.
@@ -36,8 +70,8 @@ def read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator
     return _read(path, columns, _parquet_batches)
 
 
-def read_arrow(path: Path, columns: Collection[str] | None = None) -> Iterator[Row]:
-    """Yield the rows of an arrow file, streaming format (what ``datasets`` saves) or file format (feather).
+def read_arrow(path: Path, columns: Collection[str] | None = None) -> Iterator[TableRows]:
+    """Yield an arrow file in parts, streaming format (what ``datasets`` saves) or file format (feather).
 
     Arguments and errors are those of :func:`read_parquet`.
     """
@@ -46,11 +80,11 @@ def read_arrow(path: Path, columns: Collection[str] | None = None) -> Iterator[R
 
 def _read(
     path: Path, columns: Collection[str] | None, batches: Callable[[Path, Collection[str] | None], Iterator[Any]]
-) -> Iterator[Row]:
+) -> Iterator[TableRows]:
     import pyarrow
 
     try:
-        yield from numbered_rows(batches(path, columns), str(path))
+        yield from numbered(batches(path, columns), str(path))
     except (OSError, pyarrow.ArrowException) as error:
         raise ValueError(f"cannot read prompts from {path} ({path.absolute()}): {error}") from error
 

@@ -40,7 +40,7 @@ def prepare(cfg: DictConfig) -> int:
         data = read_data(cfg, parts.model.tokenizer, parts.grader)
         service.check_template(parts.model.tokenizer, parts.model.eos_token_ids)
         warn_of_other_end(parts.model.tokenizer, data.format, parts.model.eos_token_ids)
-        prompts = list({prompt.prompt_id: prompt for prompt in data.train_prompts}.values())  # an epoch may repeat some
+        prompts = data.distinct_prompts()
         drawn: dict[str, Any] = {"prompts": prompts, "num_samples": cfg.num_samples, "stage": "prepare"}
         store.claim(parts.job_settings(cfg, cfg.reward.reward, **drawn, sampling=service.sampling))
         job = SamplingJob(**drawn, store=store, service=service, prompts_per_file=cfg.prompts_per_file)

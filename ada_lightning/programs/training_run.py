@@ -25,6 +25,7 @@ from ada_lightning.callbacks.evaluation import Evaluation
 from ada_lightning.config.assembly import ServedModel, make_parts, read_data, read_model
 from ada_lightning.config.check import COMPLETED
 from ada_lightning.core.method import Method
+from ada_lightning.core.prompt_columns import num_distinct
 from ada_lightning.data.formats import warn_of_other_end
 from ada_lightning.methods.estimators.history_file import write_history
 from ada_lightning.parallel.environment import is_first_process
@@ -115,6 +116,7 @@ class Run:
                 sys.exit(REQUEUE)
             raise
         finally:
+            self._finish_report()
             self.service.close()
             self.grader.close()
             self.run_dir.release()
@@ -126,7 +128,7 @@ class Run:
     def _opening_lines(self) -> list[str]:
         data = self.datamodule
         lines = [data.report.text()]
-        if (number := len({prompt.prompt_id for prompt in data.train_prompts})) < data.prompts_per_step:
+        if (number := num_distinct(data.train_prompts)) < data.prompts_per_step:
             lines.append(
                 f"warning: data.prompts_per_step = {data.prompts_per_step}, but there are {number} training prompts: "
                 f"each step repeats some of them. data.prompts_per_step={number} avoids that"
@@ -148,6 +150,11 @@ class Run:
         self.run_dir.write_config(self.cfg, own_command())
         self.datamodule.report.write(self.run_dir.path)
 
+    def _finish_report(self) -> None:
+        self.datamodule.finish_report()
+        if self.has_begun and is_first_process() and not self.cfg.preview:
+            self.datamodule.report.write(self.run_dir.path)
+
     def _data(self, tokenizer: Any) -> Any:
         """Prompts belong to the first of several processes: it alone rolls them out."""
         curriculum = instantiate(self.cfg.curriculum)
@@ -161,8 +168,8 @@ class Run:
         if is_first_process():
             data = self.datamodule
             cut_solutions(given["method"], data, tokenizer, self.grader, self.service)
-            given["method"].check_prompts(data.train_prompts)
-            data.curriculum.check_prompts(data.train_prompts, data.prompts_per_step)
+            given["method"].check_prompts(data.listed_prompts)
+            data.curriculum.check_prompts(data.listed_prompts, data.prompts_per_step)
         given |= {"service": self.service, "grader": self.grader}
         given |= {"tokenizer": tokenizer, "eos_token_ids": eos_token_ids}
         return [

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import logging
 import multiprocessing
 import os
 import pickle
 import sys
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +25,7 @@ from pebble import ProcessExpired, ProcessPool
 from ada_lightning.core.options import option
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards import worker
+from ada_lightning.rewards.combined import with_parts
 from ada_lightning.rewards.failures import lost
 from ada_lightning.rewards.verdict_cache import CacheKey, VerdictCache
 from ada_lightning.rewards.worker import Isolation
@@ -130,6 +134,18 @@ class RewardPool:
         """Tickets submitted and not yet returned."""
         return len(self._pending) + len(self._known)
 
+    def settings(self) -> str:
+        """Return a checksum of all that decides which prompts the reward refuses: its settings, and its code."""
+        sources = sorted(Path(__file__).parent.rglob("*.py"))
+        for part in with_parts(self.reward):
+            if (file := inspect.getsourcefile(type(part))) is not None:
+                sources.append(Path(file))
+            functions = [getattr(value, "_function", None) for value in vars(part).values()]
+            files = [inspect.getsourcefile(function) for function in functions if inspect.isfunction(function)]
+            sources += [Path(file) for file in files if file is not None]
+        code = [source.read_bytes() for source in sources if source.is_file()]
+        return hashlib.sha256(b"".join([self._pickled_reward, *code])).hexdigest()
+
     def check(self) -> None:
         """Raise ValueError where the reward's own ``check`` does; starts no process."""
         check = getattr(self.reward, "check", None)
@@ -209,6 +225,21 @@ class RewardPool:
             elif len(block) == 1:
                 found[block[0]] = texts
         return dict(sorted(found.items()))
+
+    @contextmanager
+    def checks_beside(self) -> Iterator[Callable[[Sequence[Prompt]], Mapping[int, str]]]:
+        """Give another thread its own :meth:`check_references`, with a worker of its own that ends with the block."""
+        pool = RewardPool(
+            self.reward,
+            time_limit_s=self.time_limit_s,
+            memory_limit_gb=self.memory_limit_gb,
+            cache_size=0,
+            output_file=self.output_file,
+        )
+        try:
+            yield pool.check_references
+        finally:
+            pool.close()
 
     def _check_blocks(self, prompts: Sequence[Prompt], blocks: Sequence[range]) -> dict[range, Sequence[str] | str]:
         """Return each block's errors by prompt, or as one text why there are none."""

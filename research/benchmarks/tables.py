@@ -26,6 +26,8 @@ from research.benchmarks.estimator_tables import ESTIMATOR_TABLES
 from research.benchmarks.gpu_tables import TABLES as GPU_TABLES
 from research.benchmarks.grading.corpus import cells as graded_kind
 from research.benchmarks.method_tables import TABLES as METHOD_TABLES
+from research.benchmarks.million import choices_table as million_choices
+from research.benchmarks.million import runs_table as million_runs
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
 from research.hosts.tables import TABLES as HOSTS_TABLES
@@ -669,6 +671,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "step_vs_trl_search": _step_vs_trl_search,
     "step_ratios": _step_ratios,
     "overhead": _overhead,
+    "million_runs": million_runs,
+    "million_choices": million_choices,
     "cluster": _cluster,
     "cluster_validation": _cluster_validation,
     "cluster_engines": _cluster_engines,

@@ -22,6 +22,7 @@ SMALLEST = {
     "benchmarks.grading": ["--only", "ada_lightning"],
     "benchmarks.gpu_update": ["--tiny", "--repetitions", 1],
     "benchmarks.memory_plan": [],
+    "benchmarks.million": ["--sizes", 50, "--seconds", 0],
     "benchmarks.overhead": ["--steps", 2, *OVERRIDES],
     "benchmarks.one_file": ["--draw"],
     "benchmarks.startup": [],

@@ -74,7 +74,7 @@ def train(
 ):  # fmt: skip
     """Train to the end, or to what ``watch`` interrupts, which leaves a checkpoint; returns the trainer."""
     module = RolloutDataModule(source=None, max_prompt_tokens=8, seed=0, **data)
-    module.train_prompts = listed or prompts(num_prompts)
+    module.train_prompts = prompts(num_prompts) if listed is None else listed
     checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=every_n_steps)
     sampling = AdaptiveSampling(
         method, service=service, grader=grader or Grader(), tokenizer=TOKENIZER, eos_token_ids=[0], run_dir=folder

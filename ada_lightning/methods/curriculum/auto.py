@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ada_lightning.core.options import option
+from ada_lightning.core.prompt_columns import num_distinct
 from ada_lightning.core.protocols import Recall, StepCosts
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.core.stopping import CappedRule, FixedRule
@@ -145,7 +146,7 @@ class AutoCurriculum(ExpectedUsefulness):
                 f"curriculum=auto compares prompts within a step and needs at least {FEWEST_PROMPTS} of them; got "
                 f"{num_prompts}. Use data.prompts_per_step={FEWEST_PROMPTS} or more, or curriculum=uniform"
             )
-        if (num_known := len({prompt.prompt_id for prompt in prompts})) <= num_prompts:
+        if (num_known := num_distinct(prompts)) <= num_prompts:
             raise ValueError(
                 f"curriculum=auto has nothing to choose: there are {num_known} training prompts, and a step takes "
                 f"{num_prompts}. Use fewer in data.prompts_per_step, or curriculum=uniform"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ada_lightning.core.checks import unmet
 from ada_lightning.core.options import option
+from ada_lightning.core.prompt_columns import BeliefColumns, PromptTable
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.counting import CountingEstimator, tally
 
@@ -85,14 +86,27 @@ class BetaHistory(CountingEstimator):
         self._prior = fit_pooled_prior(self._recent)
         self._drift.load_state_dict(state["drift"])
 
-    def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
+    def recall(self, prompts: Sequence[Prompt]) -> Sequence[Belief]:
         """Return prior plus remembered counts of each prompt, moved as far as the policy has moved since."""
+        if isinstance(prompts, PromptTable):
+            return self._of_table(prompts)
         return [self._moved(self._remembered(prompt.prompt_id)) for prompt in prompts]
+
+    def _of_table(self, prompts: PromptTable) -> BeliefColumns:
+        counts_PW, is_seen_P = self._known.columns(prompts)
+        positives_P, negatives_P = counts_PW.T
+        alpha_P, beta_P = self._prior.alpha + positives_P, self._prior.beta + negatives_P
+        if self._drift.is_known:
+            strength_P = alpha_P + beta_P
+            rates_P = self._drift.corrected(alpha_P / strength_P)
+            alpha_P = np.where(is_seen_P, rates_P * strength_P, alpha_P)
+            beta_P = np.where(is_seen_P, (1 - rates_P) * strength_P, beta_P)
+        return BeliefColumns(alpha_P, beta_P, positives_P + negatives_P, positives_P, is_seen_P)
 
     def _moved(self, remembered: Belief) -> Belief:
         if not remembered.is_seen or not self._drift.is_known:
             return remembered
-        rate, strength = self._drift.corrected(remembered.mean), remembered.alpha + remembered.beta
+        rate, strength = float(self._drift.corrected(remembered.mean)), remembered.alpha + remembered.beta
         return replace(remembered, alpha=rate * strength, beta=(1 - rate) * strength)
 
     def _remembered(self, prompt_id: str) -> Belief:
@@ -134,12 +148,12 @@ class Drift:
             self._visits.extend(visits)
             self._fit()
 
-    def corrected(self, rate: float) -> float:
-        """Return what to expect now where this rate is remembered, never below 0.001 nor above 0.999."""
+    def corrected(self, rate: float | NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what to expect now where rates are remembered, never below 0.001 nor above 0.999."""
         from scipy.special import expit
 
-        moved = expit(self.offset + self.slope * _logit(rate))
-        return float(np.clip(moved, _SMALLEST_RATE, 1 - _SMALLEST_RATE))
+        moved: NDArray[np.float64] = expit(self.offset + self.slope * _logit(rate))
+        return np.clip(moved, _SMALLEST_RATE, 1 - _SMALLEST_RATE)
 
     def state_dict(self) -> list[list[float]]:
         """The visits, from which the line follows."""

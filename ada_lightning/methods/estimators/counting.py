@@ -6,8 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ada_lightning.core.checks import unmet
 from ada_lightning.core.options import option
+from ada_lightning.core.prompt_columns import BeliefColumns, PromptNumbers, PromptTable, packed_ids, unpacked_ids
 from ada_lightning.core.protocols import PassRateEstimator
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.history_file import HistoryCounts, HistoryFile
@@ -42,9 +45,9 @@ class CountingEstimator(PassRateEstimator):
 
     def __init__(self, history_file: str | None, errors: Sequence[str]) -> None:
         self._history = HistoryFile(history_file, errors)
-        self._known: dict[str, Sequence[float]] = {
-            prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()
-        }
+        self._known = PromptNumbers(
+            {prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()}
+        )
         """(positives, negatives), unless a subclass keeps other numbers."""
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
@@ -61,11 +64,11 @@ class CountingEstimator(PassRateEstimator):
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept of each prompt."""
-        return {self._state_key: {prompt_id: list(numbers) for prompt_id, numbers in self._known.items()}}
+        return {self._state_key: self._known.state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`; it replaces what came from a history file."""
-        self._known = {prompt_id: list(numbers) for prompt_id, numbers in state[self._state_key].items()}
+        self._known = PromptNumbers.from_state(state[self._state_key])
 
 
 @option("estimator", "ema")
@@ -109,7 +112,7 @@ class EmaEstimator(CountingEstimator):
         super().__init__(history_file, errors)
         self.prior = Belief(float(alpha), float(beta))
         self.decay = decay
-        self._known = dict(self._history.counts)
+        self._known = PromptNumbers(self._history.counts)
         """(positives, responses)."""
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
@@ -122,9 +125,14 @@ class EmaEstimator(CountingEstimator):
         """What a later run can start from."""
         return {prompt_id: (positives, responses) for prompt_id, (positives, responses) in self._known.items()}
 
-    def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
+    def recall(self, prompts: Sequence[Prompt]) -> Sequence[Belief]:
         """Return prior plus remembered counts of each prompt."""
-        return [self._belief(prompt.prompt_id) for prompt in prompts]
+        if not isinstance(prompts, PromptTable):
+            return [self._belief(prompt.prompt_id) for prompt in prompts]
+        counts_PW, is_seen_P = self._known.columns(prompts)
+        right_P, responses_P = counts_PW.T
+        alpha_P, beta_P = self.prior.alpha + right_P, self.prior.beta + responses_P - right_P
+        return BeliefColumns(alpha_P, beta_P, responses_P, right_P, is_seen_P)
 
     def _belief(self, prompt_id: str) -> Belief:
         right, responses = self._known.get(prompt_id, (0.0, 0.0))
@@ -183,8 +191,8 @@ class WindowEstimator(CountingEstimator):
         self.window = window
         self.whole_visit = whole_visit
         self.prior = Belief(float(alpha), float(beta))
-        self._known = {
-            prompt_id: _in_turn(positives, responses)
+        self._rewards = {
+            prompt_id: bytes(_in_turn(positives, responses))
             for prompt_id, (positives, responses) in self._history.counts.items()
             if responses > 0
         }
@@ -193,26 +201,50 @@ class WindowEstimator(CountingEstimator):
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Add the step's rewards, in launch order, and forget what no longer counts."""
         for pool in pools:
-            visit = [int(response.is_positive) for response in pool.responses]
+            visit = bytes(response.is_positive for response in pool.responses)
             if not visit:
                 continue
             num_counted = max(self.window, len(visit)) if self.whole_visit else self.window
-            earlier = self._known.get(pool.prompt.prompt_id, [])
-            self._known[pool.prompt.prompt_id] = [*earlier, *visit][-num_counted:]
+            earlier = self._rewards.get(pool.prompt.prompt_id, b"")
+            self._rewards[pool.prompt.prompt_id] = (earlier + visit)[-num_counted:]
 
     def history_counts(self) -> HistoryCounts:
         """What a later run can start from."""
-        return {prompt_id: (float(sum(rewards)), float(len(rewards))) for prompt_id, rewards in self._known.items()}
+        return {prompt_id: (float(sum(rewards)), float(len(rewards))) for prompt_id, rewards in self._rewards.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The counted rewards, end to end, and how many each prompt has."""
+        import torch
+
+        if not self._rewards:
+            return {self._state_key: {}}
+        rewards = torch.tensor(list(b"".join(self._rewards.values())), dtype=torch.uint8)
+        lengths = torch.tensor([len(each) for each in self._rewards.values()], dtype=torch.int32)
+        return {self._state_key: {"ids": packed_ids(list(self._rewards)), "lengths": lengths, "rewards": rewards}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`, or lists by prompt id; it replaces what came from a history file."""
+        found = state[self._state_key]
+        if set(found) != {"ids", "lengths", "rewards"}:
+            self._rewards = {prompt_id: bytes(rewards) for prompt_id, rewards in found.items()}
+            return
+        ends = np.cumsum(found["lengths"].numpy()).tolist()
+        rewards = found["rewards"].numpy().tobytes()
+        starts = [0, *ends[:-1]]
+        self._rewards = {
+            prompt_id: rewards[start:end]
+            for prompt_id, start, end in zip(unpacked_ids(found["ids"]), starts, ends, strict=True)
+        }
 
     def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
         """Return prior plus the counted rewards of each prompt."""
         return [self._belief(prompt.prompt_id) for prompt in prompts]
 
     def _belief(self, prompt_id: str) -> Belief:
-        rewards = self._known.get(prompt_id, [])
+        rewards = self._rewards.get(prompt_id, b"")
         right, num_seen = float(sum(rewards)), float(len(rewards))
         alpha, beta = self.prior.alpha + right, self.prior.beta + num_seen - right
-        return Belief(alpha, beta, num_seen, right, prompt_id in self._known)
+        return Belief(alpha, beta, num_seen, right, prompt_id in self._rewards)
 
 
 def _in_turn(positives: float, responses: float) -> list[int]:

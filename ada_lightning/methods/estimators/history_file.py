@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ada_lightning.core.checks import refuse
+from ada_lightning.core.prompt_columns import ids_of
 from ada_lightning.core.records import Prompt
 
 HistoryCounts = Mapping[str, tuple[float, float]]
@@ -57,7 +58,7 @@ class HistoryFile:
         """
         if self.path is None:
             return
-        num_known = sum(prompt.prompt_id in self.counts for prompt in prompts)
+        num_known = sum(prompt_id in self.counts for prompt_id in ids_of(prompts))
         if num_known == 0:
             raise ValueError(
                 f"estimator.history_file {self.path} knows none of the {len(prompts)} training prompts: it is a "

@@ -35,8 +35,8 @@ class PromptPlaces:
 
     def __init__(self, embedding: PromptEmbedding) -> None:
         self.embedding = embedding
-        self.prompts: dict[str, Prompt] = {}
-        """The training prompts, by id; none before :meth:`learn`."""
+        self.prompts: Sequence[Prompt] = ()
+        """The training prompts; none before :meth:`learn`."""
         self._middle_H: NDArray[np.float64] | None = None
         self._reach = 1.0
         self._cache: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
@@ -49,7 +49,7 @@ class PromptPlaces:
         """
         self.embedding.fit(prompts)
         self._cache.clear()
-        self.prompts = {prompt.prompt_id: prompt for prompt in prompts}
+        self.prompts = prompts
         stride = max(1, math.ceil(len(prompts) / _MOST_SAMPLED))
         rows_NH = self.rows(prompts[::stride]).astype(float)
         self._middle_H = rows_NH.mean(axis=0)

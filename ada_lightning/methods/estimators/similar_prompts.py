@@ -30,6 +30,7 @@ from threadpoolctl import ThreadpoolController
 
 from ada_lightning.core.checks import unmet
 from ada_lightning.core.options import option
+from ada_lightning.core.prompt_columns import found_by_id, ids_of
 from ada_lightning.core.protocols import PromptEmbedding, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.binomial_process import (
@@ -51,7 +52,7 @@ from ada_lightning.methods.estimators.logit_prior import (
     shown_spread,
     with_spread,
 )
-from ada_lightning.methods.estimators.prompt_places import NO_POLICY, PromptPlaces, distinct
+from ada_lightning.methods.estimators.prompt_places import NO_POLICY, PromptPlaces
 
 Array = NDArray[np.float64]
 
@@ -280,8 +281,9 @@ class SimilarPrompts(CountingEstimator):
         self._scales.load_state_dict(state["scales"])
         super().load_state_dict(state)
         self._visits.clear()
-        visits, is_same, training = state["visits"], self._places.takes(state), self._places.prompts
+        visits, is_same = state["visits"], self._places.takes(state)
         if not is_same:
+            training = found_by_id(self._places.prompts, [visit[0] for visit in visits])
             visits = [visit for visit in visits if visit[0] in training]
             warnings.warn(
                 "estimator: the training prompts or their embedding are not those of the checkpoint: of its "
@@ -306,13 +308,14 @@ class SimilarPrompts(CountingEstimator):
     def _start_from_history(self, prompts: Sequence[Prompt]) -> None:
         """Take what the history file knows as visits made just before the first step."""
         counts = self._history.counts
-        known = [prompt for prompt in distinct(prompts) if counts.get(prompt.prompt_id, (0.0, 0.0))[1] > 0]
+        known = list(dict.fromkeys(id_ for id_ in ids_of(prompts) if counts.get(id_, (0.0, 0.0))[1] > 0))
         if not known:
             return
         size = min(len(known), self.num_visits)
         if size < len(known):
             print(f"history: {size} of them are taken (estimator.num_visits), evenly spread", flush=True)
-        taken = [known[place * len(known) // size] for place in range(size)]
+        by_id = found_by_id(prompts, [known[place * len(known) // size] for place in range(size)])
+        taken = list(by_id.values())
         self._time = size
         for prompt, row_H in zip(taken, self._places.rows(taken), strict=True):
             self._visits.append(_Visit(prompt.prompt_id, *counts[prompt.prompt_id], self._time, row_H))

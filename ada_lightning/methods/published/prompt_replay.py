@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ada_lightning.core.options import option, use
+from ada_lightning.core.prompt_columns import found_by_id
 from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
@@ -89,8 +90,9 @@ class PromptReplay(Checked, Curriculum):
     ) -> list[Prompt]:
         """Return the first of the uniform order and, in place of the last ones, what waits in the buffer; shuffled."""
         fresh = UniformCurriculum().choose(prompts, num_prompts, step=step, seed=seed, recall=recall)
-        places = {prompt.prompt_id: prompt for prompt in reversed(prompts)}
-        able = [prompt_id for prompt_id in self.waiting() if prompt_id in places]
+        waiting = self.waiting()
+        places = found_by_id(prompts, waiting)
+        able = [prompt_id for prompt_id in waiting if prompt_id in places]
         for num_replayed in range(min(int(self.share * num_prompts), len(able)), 0, -1):
             kept = fresh[: num_prompts - num_replayed]
             due = {prompt.prompt_id for prompt in kept}

@@ -25,12 +25,16 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from ada_lightning.core.checks import unmet
 from ada_lightning.core.episode import Episode
 from ada_lightning.core.options import option, use
+from ada_lightning.core.prompt_columns import BeliefColumns, Flags, Floats, PromptNumbers, PromptTable
 from ada_lightning.core.protocols import Curriculum, PolicyView, Recall
 from ada_lightning.core.records import Belief, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
+from ada_lightning.methods.curriculum.draws import largest, uniform_draws
 from ada_lightning.methods.estimators.counting import CountingEstimator
 from ada_lightning.methods.recipe import Card, Comparison, Recipe, known
 from ada_lightning.methods.sampling.uniform import UniformSampler
@@ -117,9 +121,8 @@ class KlHistory(CountingEstimator):
         self.rho_max = rho_max
         self.half_life = half_life
         self.max_tokens = max_tokens
-        self._known = {
-            prompt_id: self.measured(right, responses) for prompt_id, (right, responses) in self._history.counts.items()
-        }
+        counts = self._history.counts
+        self._known = PromptNumbers({prompt_id: self.measured(*measured) for prompt_id, measured in counts.items()})
         self._last: dict[str, _Last] = {}
         """Of each prompt that was visited."""
         self._policy: PolicyView | None = None
@@ -160,14 +163,20 @@ class KlHistory(CountingEstimator):
         """
         return min(max(2.0 ** (-divergence / self.half_life), self.rho_min), self.rho_max)
 
-    def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
+    def recall(self, prompts: Sequence[Prompt]) -> Sequence[Belief]:
         """Return the counts of each prompt, as they are."""
+        if isinstance(prompts, PromptTable):
+            counts_PW, is_seen_P = self._known.columns(prompts)
+            alpha_P, beta_P = counts_PW.T
+            of_alpha_P, of_beta_P = (
+                np.where(is_seen_P, each_P, each) for each_P, each in zip((alpha_P, beta_P), _UNSEEN, strict=True)
+            )
+            return BeliefColumns(of_alpha_P, of_beta_P, alpha_P + beta_P, alpha_P, is_seen_P)
         return [self._belief(prompt.prompt_id) for prompt in prompts]
 
     def state_dict(self) -> dict[str, Any]:
         """Counts by prompt id, and the last response of each with its log-probabilities."""
-        last = {prompt_id: each.state() for prompt_id, each in self._last.items()}
-        return super().state_dict() | {"last": last}
+        return super().state_dict() | {"last": {prompt_id: each.state() for prompt_id, each in self._last.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`; it replaces what came from a history file."""
@@ -273,8 +282,16 @@ class WeightedDraw(Checked, Curriculum):
 
     def weight(self, belief: Belief) -> float:
         """Return how readily a prompt is drawn, relative to the others."""
-        spread = math.sqrt(belief.mean * (1 - belief.mean))
-        return spread / (belief.alpha + belief.beta) ** self.gamma + self.floor
+        return float(self._weights(np.array(belief.alpha), np.array(belief.beta)))
+
+    def _weights(self, alpha_P: Floats, beta_P: Floats) -> Floats:
+        strength_P = alpha_P + beta_P
+        mean_P = alpha_P / strength_P
+        weights_P: Floats = np.sqrt(mean_P * (1 - mean_P)) / strength_P**self.gamma + self.floor
+        return weights_P
+
+    def _come_first(self, is_seen_P: Flags) -> Flags | None:
+        return ~is_seen_P if self.unseen_first else None
 
     def choose(
         self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
@@ -284,13 +301,12 @@ class WeightedDraw(Checked, Curriculum):
         Where there are fewer prompts than that, all of them come as often as that goes, and the rest is drawn.
         """
         generator = random.Random(f"{seed}/weighted/{step}")
-        keys = []
-        for position, belief in enumerate(recall(prompts)):
-            comes_first = self.unseen_first and not belief.is_seen
-            # log of u^(1/w): the order is the same, and no key rounds to 1
-            keys.append((comes_first, math.log(1.0 - generator.random()) / self.weight(belief), position))
-        drawn = [prompts[position] for _, _, position in sorted(keys, reverse=True)]
+        beliefs = BeliefColumns.of(recall(prompts))
+        # log of u^(1/w): the order is the same, and no key rounds to 1
+        keys_P = np.log(1.0 - uniform_draws(generator, len(prompts))) / self._weights(beliefs.alpha_P, beliefs.beta_P)
         num_whole, num_left = divmod(num_prompts, len(prompts))
+        drawn_P = largest(keys_P, len(prompts) if num_whole else num_left, first=self._come_first(beliefs.is_seen_P))
+        drawn = [prompts[position] for position in drawn_P.tolist()]
         chosen = drawn * num_whole + drawn[:num_left]
         generator.shuffle(chosen)
         return chosen

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from ada_lightning.adapters.json_state import from_json, to_json
 from ada_lightning.core.episode import Episode
 from ada_lightning.methods.published.spo import KlHistory
 from tests.builders import make_pool, random_group
@@ -99,12 +100,12 @@ def test_a_resumed_run_measures_from_the_same_response():
     estimator, policy = tracker()
     estimator.update([make_pool([0.0])])
     restored = KlHistory()
-    restored.load_state_dict(json.loads(json.dumps(estimator.state_dict())))
+    restored.load_state_dict(from_json(json.loads(json.dumps(to_json(estimator.state_dict())))))
     restored.connect(policy)
     policy.logprob += 0.006
     for each in (estimator, restored):
         each.update([make_pool([1.0])])
-    assert restored.state_dict() == estimator.state_dict()
+    assert to_json(restored.state_dict()) == to_json(estimator.state_dict())
     assert counts(restored) == pytest.approx((0.93303 * 0.48 + 1, 0.93303 * 1.48), abs=1e-5)
 
 
@@ -178,7 +179,7 @@ def test_of_an_episode_only_what_the_model_drew_counts():
     masked(second, (False, True, True, False, True))
     estimator.update([first])
     policy.logprob += 0.006
-    state = json.loads(json.dumps(estimator.state_dict()))
+    state = from_json(json.loads(json.dumps(to_json(estimator.state_dict()))))
     assert state["last"] == {"p7": [[5, 5, 5], [-1.0, -1.0], [True, False, True]]}
     estimator.load_state_dict(state)
     estimator.update([second])
