@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,14 +79,16 @@ class ProcessRanks(Ranks):
     def hosts_without(self, file: Path) -> list[str]:
         """See :class:`Ranks`."""
         if self.is_leader:
-            file.touch()
+            with contextlib.suppress(OSError):  # then no host sees it, and the others do not wait for ever
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.touch()
         self._broadcast(None)  # it is there
         deadline = time.monotonic() + _SEEN_WITHIN_S
         while not (is_seen := file.exists()) and time.monotonic() < deadline:
             time.sleep(0.1)
         lacking = self._gather("" if is_seen else socket.gethostname())
         if self.is_leader:
-            file.unlink()
+            file.unlink(missing_ok=True)
         return sorted({host for host in lacking if host})
 
     def _gather(self, value: str) -> list[str]:

@@ -62,7 +62,7 @@ def test_the_same_step_with_actors_one_of_which_is_killed(opened):
         return poll()
 
     pool.poll = killing_poll
-    with pytest.warns(RuntimeWarning, match=r"engine 0 broke \(.*Died.*it is being replaced"):
+    with pytest.warns(RuntimeWarning, match=r"engine 0 on \S+ \(.*\) broke \(.*Died.*it is being replaced"):
         assert collect(pool) == collect(CoinEngine())
     assert pool.num_restarts == 1
 
