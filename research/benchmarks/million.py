@@ -95,11 +95,11 @@ def runs_table() -> str:
     runs = json.loads((FOLDER / "million.json").read_text())["runs"]
     names = {"this": "this build", "other": "the build before", "trl": "TRL"}
     rows = [
-        (names[run["build"]], run["method"], run["prompts"], run["start"], f"{run['seconds']:.0f} s",
-         f"{run['cpu_s']:.0f} s", f"{run['peak_gib']:.2f} GiB")
+        (names[run["build"]], run["method"], run["prompts"], run["start"], f"{run['cpu_s']:.1f} s",
+         f"{run['peak_gib']:.2f} GiB")
         for run in runs
     ]  # fmt: skip
-    return markdown(["build", "method", "prompts", "start", "seconds", "CPU seconds", "peak memory"], rows)
+    return markdown(["build", "method", "prompts", "start", "CPU time", "peak memory"], rows)
 
 
 def choices_table() -> str:
