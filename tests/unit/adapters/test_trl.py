@@ -731,7 +731,7 @@ def test_a_hinted_group_stands_in_the_rows_of_its_prompt(tmp_path):
             break
     assert hinted
     assert any(text.startswith("2 * 3 = 6\n") for text in seen)
-    assert set(ada.core.state_dict()["parts"]["estimator"]["counts"]) <= set(ada.rows.by_id)
+    assert set(ada.core._method.estimator.history_counts()) <= set(ada.rows.by_id)
 
 
 # The installed version.

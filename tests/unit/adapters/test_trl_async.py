@@ -37,6 +37,7 @@ from ada_lightning.config.problems import ConfigError
 from tests.tapes import world
 from tests.unit.adapters import async_world
 from tests.unit.adapters.conformance import Played, assert_same, truth
+from tests.unit.adapters.trl_world import Gradient
 
 WITHOUT_HISTORY = ("grpo", "ada_seq_balance", "ada_seq_pos")
 """Rules of which every step is that of the project's own loop; the others choose by what they knew at the time."""
@@ -323,7 +324,7 @@ class Kill(TrainerCallback):
 def test_a_whole_run_whose_rollout_process_dies_and_that_goes_on(monkeypatch, tmp_path):
     """The real trainer with its own process: the gradient, what is asked of the engine, and a resume."""
     async_world.without_accelerator(monkeypatch)
-    server, kill, gradient = async_world.Server(), Kill(), async_world.Gradient()
+    server, kill, gradient = async_world.Server(), Kill(), Gradient()
     gradients = []
     gradient.on_step_end = lambda *given, **others: gradients.append(gradient.value)
     ada = AsyncAda("ada_seq_balance", num_prompts=async_world.NUM_PROMPTS, n_max=8, id_column="name", seed=3)
