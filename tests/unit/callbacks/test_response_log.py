@@ -37,7 +37,7 @@ def test_every_response_has_a_row_with_all_that_is_known(tmp_path):
         "stage": "train", "step": 3, "policy_version": 3, "slot": 5, "task": "sums", "prompt_id": "p",
         "prompt": "user: 1+1?", "sample_index": 0, "round": 0, "reward": 0.25, "is_positive": False, "is_kept": False,
         "answer": "2", "finish_reason": "length", "num_tokens": 3, "text": "2 — ü",
-        "num_computed": 3,
+        "num_computed": 3, "hint": 0,
     }  # fmt: skip
 
 

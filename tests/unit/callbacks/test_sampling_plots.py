@@ -63,7 +63,7 @@ def test_lengths_show_what_there_is(axes):
 
 @pytest.mark.parametrize("rates", [[np.nan], [0.0], [1.0], [0.0, 0.5, 1.0, np.nan]])
 def test_any_pass_rates_can_be_plotted(tmp_path, rates):
-    frame = pd.DataFrame({"step": 3, "pass_rate": rates, "num_drawn": 8, "tokens": 0})
+    frame = pd.DataFrame({"step": 3, "pass_rate": rates, "num_drawn": 8, "tokens": 0, "hint": 0})
     plot_sampling(frame, [], tmp_path / "sampling.png", title="x")
     assert (tmp_path / "sampling.png").read_bytes().startswith(PNG)
 
@@ -73,7 +73,7 @@ def test_long_runs_have_columns_of_several_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "ada_lightning.callbacks.sampling_plots.draw_budget", lambda axes, joined, width: widths.append((width, joined))
     )
-    frame = pd.DataFrame({"step": range(1000), "pass_rate": 0.5, "num_drawn": 8, "tokens": 1})
+    frame = pd.DataFrame({"step": range(1000), "pass_rate": 0.5, "num_drawn": 8, "tokens": 1, "hint": 0})
     plot_sampling(frame, [], tmp_path / "sampling.png", title="x")
     width, joined = widths[0]
     assert width == 9

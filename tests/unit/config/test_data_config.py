@@ -47,7 +47,7 @@ def test_a_data_set_with_patterns_filters_and_a_format(file):
     prompts = data.source.train_prompts()
     assert len(prompts) == 4
     assert {p.messages[0]["content"]: p.reference for p in prompts}.items() <= {
-        f"{i}": {"answer": f"{i}", "columns": {"level": i}} for i in range(4, 9)
+        f"{i}": {"answer": f"{i}", "solution": f"so\n#### {i}", "columns": {"level": i}} for i in range(4, 9)
     }.items()
 
 

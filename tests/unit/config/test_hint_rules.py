@@ -19,7 +19,7 @@ from ada_lightning.config.problems import ConfigError
             ("sampler.budget_per_step=1000",),
             "adds groups to a step, but sampler.budget_per_step = 1000 divides it. Use sampler.budget_per_step=0",
         ),
-        ("speed_rl", (), "adds groups to a step under way, but SpeedSampler has 2 stages. Use sampler=uniform"),
+        ("gvm_grpo", (), "adds groups to a step under way, but GvmSampler has 2 stages. Use sampler=uniform"),
         ("coba_rl", (), "but CobaSampler divides it before it begins. Use sampler=uniform"),
         ("grpo", ("advantage=gdpo",), "with a baseline of their own, but GdpoAdvantage compares the groups of a step"),
         ("grpo", ("environment=calculator",), "begins the model's turn, but an environment answers it in several"),
