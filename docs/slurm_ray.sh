@@ -29,6 +29,7 @@ on "$head" ray start --block --head --node-ip-address="$address" --port="$PORT" 
   --include-dashboard=false --disable-usage-stats &
 # Ray ends on a machine that was away for long. A loop starts it again, and its engine serves after the next sync.
 for node in "${nodes[@]:1}"; do
+  # shellcheck disable=SC2016  # the shell on the node puts its arguments in
   on "$node" bash -c 'while true; do
     ray start --block --address="$0" --num-cpus="$1" --disable-usage-stats || sleep 10
   done' "$address:$PORT" "$ENGINES" &

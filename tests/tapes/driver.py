@@ -352,7 +352,7 @@ class Recorder(RolloutListener):
         state = {
             name: {key: value for key, value in part.items() if key != "_class"} for name, part in parts.items() if part
         }
-        return {name: part for name, part in state.items() if part}
+        return {name: _by_prompt(part) for name, part in state.items() if part}
 
 
 def _names(groups: Sequence[ResponseGroup]) -> Iterator[tuple[int, str]]:
@@ -407,3 +407,15 @@ def _launched(launched: Sequence[tuple[int, int, int]], groups: Sequence[Respons
         dropped = [index for index in indices if index >= group.pool.num_drawn]
         found[str(group.pool.slot)] = [len(indices), len(dropped)]
     return found
+
+
+def _by_prompt(part: Any) -> Any:
+    """Numbers that are kept in columns, prompt by prompt; all else as it is."""
+    if not isinstance(part, dict):
+        return part
+    if set(part) == {"ids", "numbers"}:
+        return dict(zip(part["ids"], part["numbers"].tolist(), strict=True))
+    if set(part) == {"ids", "lengths", "rewards"}:
+        each = part["rewards"].split(part["lengths"].tolist())
+        return {prompt_id: rewards.tolist() for prompt_id, rewards in zip(part["ids"], each, strict=True)}
+    return {name: _by_prompt(value) for name, value in part.items()}

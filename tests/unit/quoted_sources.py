@@ -109,10 +109,15 @@ NUMBERS: dict[str, dict[str, str]] = {
         **dict.fromkeys(["0.280", "0.270", "0.648", "0.656", "0.301", "0.312", "0.294"], "marin-community/marin#8765"),
     },
     "docs/metrics.md": {"0.025": GAP, "0.3": "conf/callbacks/default.yaml"},
+    "docs/hints.md": {"0.05": "a setting"},
+    "docs/studies/hints.md": {
+        **dict.fromkeys(["0.05", "0.1"], "a threshold of this protocol"),
+        **dict.fromkeys(["0.6 %", "3.0 %", "16 %"], "docs/studies/real_model_protocol.md"),
+    },
     "docs/own_loop.md": {
         "0.02": "python -m research.benchmarks.startup, printed", "0.06": "calc (0.5 * 0.5 / 64) ** 0.5",
         "0.12": "python -m research.benchmarks.startup, printed; docs/one_file.json steps/0/pass_rate",
-        "0.7": "docs/one_file.json steps/29/pass_rate", "0.38": "a version", "0.4": "a version",
+        "0.7": "docs/one_file.json steps/29/pass_rate", "0.38": "a version",
     },
     "docs/performance.md": {
         "1.6": "Reinforce-Ada, arXiv:2510.04996v3, Table 3", "11 %": "= 100 * (1 - 0.89)",
@@ -176,7 +181,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "0.34": "calc 1 - 0.1 ** 4 - 0.9 ** 4", "70 %": "docs/when_to_use.md, a rule",
     },
     "docs/use.md": {"1.7": "= 1.74"},
-    "docs/verl.md": {"5.11": "a version", "5.19": "a version"},
+    "docs/verl.md": {"3 %": "rounded, of the actor's busy ms in docs/studies/verl/cost.json", "5.11": "a version", "5.19": "a version"},
     "docs/walkthrough.md": dict.fromkeys(
         [
             "0.055 [0.037, 0.082]", "0.330 [0.240, 0.430]", "0.100 [0.050, 0.170]", "23.7 [23.2, 24.2]",

@@ -66,6 +66,17 @@ OWN = {
     "+experiment=mine",
     "trainer.rollout_data_dir=DIR",  # verl's, and the next
     "data.train_batch_size=128",
+    "+experiment=NAME",
+    "data.dataloader.num_workers=0",  # SkyRL's, as those that follow
+    "data.dataloader.persistent_workers=false",
+    "trainer.algorithm.advantage_estimator=ada",
+    "trainer.algorithm.loss_reduction=seq_mean_token_sum_norm",
+    "trainer.algorithm.max_seq_len=4096",
+    "trainer.algorithm.policy_loss_type=rollout_is",
+    "trainer.algorithm.use_kl_loss=false",
+    "trainer.fully_async.enabled=true",
+    "trainer.policy_mini_batch_size=128",
+    "trainer.train_batch_size=128",
 }
 
 PARSED = {"report": report._arguments, "export": export._arguments, "audit": command._arguments}

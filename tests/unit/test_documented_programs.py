@@ -24,7 +24,7 @@ from ada_lightning.config.described import described
 from ada_lightning.run import doctor
 from tests.unit.documented import PAGES, ROOT
 
-SHELL = {"export", "source", "trap", "wait", "[", "{", "case", "cd", "cp", "ls"}
+SHELL = {"export", "source", "trap", "wait", "[", "{", "case", "cd", "chmod", "cp", "ls", "mkdir", "printf", "rl"}
 THEIRS = {
     "ray",
     "git",

@@ -29,6 +29,8 @@ ELSEWHERE = {
     "docs/audit.md:0": "tests/unit/adapters/test_trl.py",
     "docs/trl.md:0": "tests/unit/adapters/test_trl.py",
     "docs/trl.md:1": "tests/unit/adapters/test_trl.py",
+    "docs/trl.md:2": "tests/unit/adapters/test_trl_async.py",  # the same calls
+    "docs/skyrl.md:0": "tests/unit/adapters/test_skyrl.py",  # the same calls
     "docs/extending.md:0": "tests/integration/test_extending.py",
     "docs/extending.md:1": "tests/integration/test_extending.py",
     "docs/environments.md:0": "tests/integration/test_episodes.py",
@@ -64,7 +66,10 @@ def imported(code):
 
 
 TAKEN = sorted({pair for code in BLOCKS.values() for pair in imported(code)})
-NOT_INSTALLED = {"ada_lightning.adapters.tinker_cookbook": "tinker_cookbook"}
+NOT_INSTALLED = {
+    "ada_lightning.adapters.tinker_cookbook": "tinker_cookbook",
+    **dict.fromkeys(["ada_lightning.adapters.skyrl.experiment", "skyrl.train.utils", "skyrl.train.config"], "skyrl"),
+}
 SLOW = {"trl", "ada_lightning.adapters.trl"}
 """Take ten seconds to import; the page that does is run by ``adapters/test_trl.py``."""
 

@@ -119,10 +119,11 @@ def test_make_sets_up_before_it_trains_or_tests_and_only_when_needed(tmp_path):
         return made(tmp_path, "--dry-run", goal, "ARGS=a=1")
 
     train = ".venv/bin/python train.py +experiment=ada_seq_balance a=1"
-    assert planned("train") == ["python3 scripts/setup.py", "touch .venv/.ready", train]
+    hint = 'echo "would it pay to choose prompts? a run that tests it: make train EXPERIMENT=auto (docs/auto.md)"'
+    assert planned("train") == ["python3 scripts/setup.py", "touch .venv/.ready", train, hint]
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / ".ready").write_text("")
-    assert planned("train") == [train]
+    assert planned("train") == [train, hint]
     assert [
         line.removeprefix(".venv/bin/python -m ").removeprefix(".venv/bin/python ").split()[0]
         for line in planned("test")

@@ -122,7 +122,7 @@ def run(num_done=0):
         if batch.update_index == data.updates_per_rollout - 1:
             loop.learn({})
     service.close()
-    return events, reported, method.estimator.state_dict()["counts"]
+    return events, reported, method.estimator.history_counts()
 
 
 def test_a_step_is_what_the_file_says_in_its_order_and_the_next_one_begins_when_it_is_learned():
@@ -136,7 +136,7 @@ def test_a_step_is_what_the_file_says_in_its_order_and_the_next_one_begins_when_
         assert figures["curriculum/share_unseen"] == float(number == 0)  # what was believed before the step
         assert {group.pool.belief.is_seen for group in groups} == {number > 0}
     drawn = sum(group.pool.num_sampled for _, groups, _ in reported for group in groups)
-    assert sum(map(sum, counts.values())) == drawn  # every response was learned from, once
+    assert sum(responses for _, responses in counts.values()) == drawn  # every response was learned from, once
 
 
 def test_a_run_that_goes_on_within_a_step_draws_that_step_anew():
