@@ -181,7 +181,10 @@ NUMBERS: dict[str, dict[str, str]] = {
         "0.34": "calc 1 - 0.1 ** 4 - 0.9 ** 4", "70 %": "docs/when_to_use.md, a rule",
     },
     "docs/use.md": {"1.7": "= 1.74"},
-    "docs/verl.md": {"3 %": "rounded, of the actor's busy ms in docs/studies/verl/cost.json", "5.11": "a version", "5.19": "a version"},
+    "docs/verl.md": {
+        "3 %": "rounded, of the actor's busy ms in docs/studies/verl/cost.json",
+        "5.11": "a version", "5.19": "a version",
+    },
     "docs/walkthrough.md": dict.fromkeys(
         [
             "0.055 [0.037, 0.082]", "0.330 [0.240, 0.430]", "0.100 [0.050, 0.170]", "23.7 [23.2, 24.2]",
