@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -28,6 +27,7 @@ from ada_lightning.data.report import Kind, ReadingReport
 from ada_lightning.data.stored_prompts import INDEX, StoredPrompts, folder_of, mapped
 from ada_lightning.data.table_files import TableRows
 from ada_lightning.data.text_files import Row
+from ada_lightning.training.models.cache import CACHE_VARIABLE, prepare_once
 
 LARGE = 20_000
 """Rows above which a data set is kept in the cache; fewer are read in a second."""
@@ -82,12 +82,10 @@ def read_stored(
         "which are held out",
         flush=True,
     )
-    progress, index = _Progress(reader.origin, about), _Index(builder, report, accept, seed, is_filtered=is_filtered)
-    building = folder.with_name(f".{folder.name}.{os.getpid()}")
-    try:
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
-        files = _Files(building)
+
+    def build(building: Path) -> None:
+        progress, files = _Progress(reader.origin, about), _Files(building)
+        index = _Index(builder, report, accept, seed, is_filtered=is_filtered)
         for batch in reader.batches(columns):
             files.write(batch)
             index.add(batch)
@@ -97,15 +95,18 @@ def read_stored(
         counts = asdict(replace(report, dropped=Counter()))
         saved = {"report": counts | {"dropped": report.dropped}, "num_conflicts": num_conflicts}
         (building / _REPORT).write_text(json.dumps(saved | {"left_out": builder.left_out}), encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)  # what cannot be read any more
-        building.rename(folder)
+
+    try:
+        if folder.exists():  # what is there cannot be read
+            shutil.rmtree(folder)
+        prepare_once(folder, build)
     except (OSError, pa.ArrowException) as error:
         raise ValueError(
             f"cannot keep the prompts of {report.origin} in {folder} ({error}); name a folder with room in the "
-            "environment variable ADA_LIGHTNING_CACHE"
+            f"environment variable {CACHE_VARIABLE}"
         ) from error
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+    num_conflicts = _restored(folder, builder, report)  # another process may have filled it meanwhile
+    assert num_conflicts is not None
     return StoredPrompts(folder, builder), num_conflicts
 
 

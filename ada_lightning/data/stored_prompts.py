@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from ada_lightning.core.prompt_columns import PromptTable, ids_of_keys
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.prompt_builder import PromptBuilder
 from ada_lightning.data.table_files import TableRows
-from ada_lightning.training.models.cache import CACHE_VARIABLE
+from ada_lightning.training.models.cache import cache_root
 
 INDEX = "index.arrow"
 
@@ -37,8 +36,7 @@ def folder_of(paths: Sequence[str], settings: object) -> Path:
     """
     files = [(str(Path(path).absolute()), (stat := Path(path).stat()).st_size, stat.st_mtime_ns) for path in paths]
     key = hashlib.sha256(repr((files, settings, _code())).encode()).hexdigest()[:24]
-    root = os.environ.get(CACHE_VARIABLE) or "~/.cache/ada_lightning"
-    return Path(root).expanduser().absolute() / "prompts" / key
+    return cache_root() / "prompts" / key
 
 
 @lru_cache(maxsize=1)
@@ -152,7 +150,7 @@ class StoredPrompts(PromptTable):
 
 
 def mapped(path: Path) -> Any:
-    """Return the table of a file of arrow, in memory where it is read."""
+    """Return the table of an Arrow file, memory-mapped."""
     import pyarrow as pa
 
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()

@@ -1,4 +1,4 @@
-"""Models that are made once per machine, whoever asks first."""
+"""The cache of this machine: folders that are made once, whoever asks first, and models among them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from pathlib import Path
 CACHE_VARIABLE = "ADA_LIGHTNING_CACHE"
 
 
+def cache_root(cache_dir: str | Path | None = None) -> Path:
+    """Return the cache's folder: ``cache_dir``, else what ``ADA_LIGHTNING_CACHE`` names, else one at home."""
+    root = cache_dir or os.environ.get(CACHE_VARIABLE) or "~/.cache/ada_lightning"
+    return Path(root).expanduser().absolute()
+
+
 class MadeModel:
     """A model that is made on this machine, in a folder of the cache.
 
     Args:
         name: of the folder, other for every content.
-        cache_dir: the cache's root; where it is None, the environment variable ``ADA_LIGHTNING_CACHE`` names it, and
-            else it is ``~/.cache/ada_lightning``.
+        cache_dir: as of :func:`cache_root`.
     """
 
     def __init__(self, name: str, cache_dir: str | Path | None) -> None:
-        root = cache_dir or os.environ.get(CACHE_VARIABLE) or "~/.cache/ada_lightning"
-        self.folder = Path(root).expanduser().absolute() / "models" / name
+        self.folder = cache_root(cache_dir) / "models" / name
 
     def check(self) -> None:
         """Check that the model is made already, or can be.
