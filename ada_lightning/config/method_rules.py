@@ -121,7 +121,7 @@ def hint_errors(run: MethodView) -> Iterator[str]:
     if issubclass(advantage, Advantage) and advantage.assign is not Advantage.assign:
         yield (
             f"{own} with a baseline of their own, but {advantage.__name__} compares the groups of a step. Use "
-            "advantage=exact or leave_one_out"
+            "advantage=exact or rloo"
         )
     if run.value("environment") is not None or run.value("rollout.environment") is not None:
         yield (

@@ -267,7 +267,7 @@ class PromptNumbers(MutableMapping[str, tuple[float, ...]]):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], *, width: int = 2) -> PromptNumbers:
-        """Restore :meth:`state`; or the numbers by id that checkpoints of versions up to 0.1 have."""
+        """Restore :meth:`state`; or numbers by id, as earlier checkpoints have them."""
         if set(state) != {"ids", "numbers"}:
             return cls(state, width=width)
         found = cls(width=width)
@@ -290,6 +290,21 @@ def unpacked_ids(packed: Tensor | Sequence[str]) -> list[str]:
     if isinstance(packed, Sequence):
         return list(packed)
     return ids_of_keys(packed.numpy().view(">u8").reshape(-1))
+
+
+def keys_of_ids(prompt_ids: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Return the numbers that ids write with 16 hexadecimal digits, and which ids do; 0 for the others.
+
+    Returns:
+        Both of shape ``(N,)``.
+
+    Example:
+        >>> keys_of_ids(["0000000000000007", "no-hexadecimals!"])[0].tolist()
+        [7, 0]
+    """
+    is_key = np.array([_HEX.fullmatch(prompt_id) is not None for prompt_id in prompt_ids], dtype=bool)
+    keys = [int(prompt_id, 16) if found else 0 for prompt_id, found in zip(prompt_ids, is_key, strict=True)]
+    return np.array(keys, dtype=np.uint64), is_key
 
 
 def ids_of_keys(keys: NDArray[np.uint64]) -> list[str]:

@@ -295,7 +295,7 @@ class ResponsePool:
 
     @property
     def hint(self) -> int:
-        """Level of the hint that its responses were given, 0 without one: then alone they speak for the pass rate."""
+        """Level of the hint that its responses were given; 0 without one. Only without do they show the pass rate."""
         return 0 if self.prompt.hint is None else self.prompt.hint.level
 
     @property

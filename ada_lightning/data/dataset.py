@@ -312,9 +312,7 @@ class DatasetSource:
         names = [getattr(row_filter, "column", None) for row_filter in self.filters]
         if self.keep_columns is None or None in names:
             return None
-        explicit = (
-            *(self.prompt_column, self.answer_column, self.task_column, self.solution_column, self.choices_column),
-        )
+        explicit = [self.prompt_column, self.answer_column, self.task_column, self.solution_column, self.choices_column]
         wanted = {name for name in (*names, *explicit, *self.keep_columns, *LAYOUT_COLUMNS) if name}
         return wanted | {name.partition(".")[0] for name in wanted}
 

@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ada_lightning.core.prompt_columns import PromptTable, ids_of_keys
+from ada_lightning.core.prompt_columns import PromptTable, ids_of_keys, keys_of_ids
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.prompt_builder import PromptBuilder
 from ada_lightning.data.table_files import TableRows
@@ -89,9 +89,9 @@ class StoredPrompts(PromptTable):
     def positions(self, prompt_ids: Sequence[str]) -> NDArray[np.int64]:
         """Return where prompts stand; -1 for those that are not here."""
         keys, order = self._sorted_keys
-        wanted = np.array([int(id_, 16) if len(id_) == 16 else 0 for id_ in prompt_ids], dtype=np.uint64)
+        wanted, is_key = keys_of_ids(prompt_ids)
         places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[places] == wanted, order[places], -1)
+        return np.where(is_key & (keys[places] == wanted), order[places], -1)
 
     def tasks(self) -> Counter[str]:
         """Return how many prompts each task has."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,7 +78,7 @@ class ProcessRanks(Ranks):
     def hosts_without(self, file: Path) -> list[str]:
         """See :class:`Ranks`."""
         if self.is_leader:
-            with contextlib.suppress(OSError):  # then no host sees it, and the others do not wait for ever
+            with suppress(OSError):  # then no host sees it, and the others do not wait for ever
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.touch()
         self._broadcast(None)  # it is there

@@ -23,9 +23,9 @@ from ada_lightning.adapters.trl.async_rows import Arrangement
 from ada_lightning.adapters.trl.rows import PromptRows
 from ada_lightning.config.problems import ConfigError
 
-NAMES = ("_repeat_iterator", "_generate_one", "_generate_one_turn", "_post", "_score_group", "_groups_to_score")
-"""Of TRL's rollout loop, none of them public: overridden or called."""
-if missing := [name for name in NAMES[:-1] if not hasattr(_AsyncRolloutLoop, name)]:
+NAMES = ("_repeat_iterator", "_generate_one", "_generate_one_turn", "_post", "_score_group")
+"""Of TRL's rollout loop, none of them public, and all overridden."""
+if missing := [name for name in NAMES if not hasattr(_AsyncRolloutLoop, name)]:
     raise ImportError(f"TRL's rollout loop has no {', '.join(missing)}, which ada_lightning.adapters.trl uses")
 
 _NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0, "temperature": 1.0}

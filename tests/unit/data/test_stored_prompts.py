@@ -231,6 +231,6 @@ def test_a_checkpoint_of_a_version_that_shuffled_otherwise_is_told_where_the_ord
 
 def test_places_of_ids_are_found_and_unknown_ids_are_not(stored):
     ids = stored.ids
-    assert stored.positions([ids[5], "0" * 16, "other", ids[0]]).tolist() == [5, -1, -1, 0]
+    assert stored.positions([ids[5], "0" * 16, "other", "no-hexadecimals!", ids[0]]).tolist() == [5, -1, -1, -1, 0]
     part = stored.only(stored.rows >= 30)
     assert part.positions([ids[5], ids[31]]).tolist() == [-1, 1]
