@@ -93,7 +93,7 @@ def advantages(update: Update, groups: Sequence[Group], batch: Statistics | None
             batch = replace(batch, mean_advantage=mean, advantage_variance=variance)
         scaled = [_whitened(update, row, batch) for row in scaled]
     return [
-        _placed(group, rows, _cut(update, row) * update.gain)
+        _placed(group, rows, _bounded(update, row) * update.gain)
         for group, rows, row in zip(groups, kept, scaled, strict=True)
     ]
 
@@ -297,7 +297,7 @@ def _whitened(update: Update, values: Values, batch: Statistics) -> Values:
     return (values - batch.mean_advantage) / (spread or 1.0)
 
 
-def _cut(update: Update, values: Values) -> Values:
+def _bounded(update: Update, values: Values) -> Values:
     return np.clip(values, *update.bounds) if update.bounds else values
 
 

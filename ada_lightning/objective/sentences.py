@@ -281,7 +281,7 @@ def facts(card: Card) -> dict[str, str]:
         "minus": "what its own advantage says" if update.sums else update.baseline.value,
         "divided by": update.divisor.spread.value + plus,
         "whitened over the batch": "yes" if update.whitening else "no",
-        "cut to": _span(*update.bounds) if update.bounds else "nothing",
+        "cut to": "; ".join(_span(*each) for each in (update.cut, update.bounds) if each) or "nothing",
         "filter": _cell_of_filter(update.filter),
         "a token's factor": update.reduction.value,
         "counted over": update.scope,

@@ -33,7 +33,7 @@ class Evidence(Enum):
         "its own advantages, filter and training data were run on every outcome of small groups; its losses run on a "
         "server, and were read in its documentation"
     )
-    OWN = "its own samplers and estimators were asked, and hold in sums over every outcome"
+    OWN = "its own samplers and advantages were asked; tests sum them over every outcome"
     READ = "its source was read; nothing of it was run"
 
 

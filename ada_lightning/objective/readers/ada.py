@@ -33,6 +33,7 @@ from ada_lightning.methods.catalog import entries
 from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.published.max_rl import MaxRlAdvantage
 from ada_lightning.methods.published.raft import AcceptedAdvantage
+from ada_lightning.objective.readers.words import not_known, shortens
 from ada_lightning.objective.settings import Changes, Evidence, SettingError, Settings, Trainer, keys_of, spelled
 from ada_lightning.objective.update import (
     Baseline,
@@ -106,7 +107,7 @@ def update(settings: Settings) -> Update:
         "batch_prompts": settings.known_whole("data.prompts_per_step", least=1),
         "updates_per_rollout": _updates(settings),
         "max_response_tokens": settings.known_whole("rollout.sampling.max_new_tokens", least=1),
-        "unknown": ("The reward. Other rewards than 0 and 1 have other weights.",),
+        "unknown": (not_known("The reward"),),
     }
     parts = {name: _made(_node(settings, name), settings.where) for name in _PARTS}
     missing = [name for name, part in parts.items() if part is None]
@@ -220,7 +221,7 @@ def _corrections(settings: Settings, loss: Mapping[str, Any]) -> Iterator[str]:
         yield f"max_staleness = {lag}: responses are of the policy {lag} steps before."
     norm = settings.raw("policy.max_grad_norm")
     if isinstance(norm, int | float) and norm < float("inf"):
-        yield f"policy.max_grad_norm = {norm:g} can shorten an update. It does not turn it."
+        yield shortens("policy.max_grad_norm", norm)
 
 
 def _updates(settings: Settings) -> int:

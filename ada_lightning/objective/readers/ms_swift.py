@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ada_lightning.objective.readers.words import clipped, not_known, other_distribution, shortens
 from ada_lightning.objective.settings import Changes, Evidence, Settings, Trainer, as_option, keys_of
 from ada_lightning.objective.update import (
     Baseline,
@@ -198,7 +199,7 @@ def _clip(settings: Settings, loss_type: str) -> Clip | None:
     if loss_type == "sapo":
         return Clip("a smooth weight of the ratio, which is 1 where the ratio is 1", level)
     more = f"; ratios are at most {delta:g}" if delta is not None else ""
-    return Clip(f"the ratio is clipped to {1 - low:g} .. {1 + high:g}{more}", level)
+    return Clip(f"{clipped(low, high)}{more}", level)
 
 
 def _terms(settings: Settings, *, is_gdpo: bool) -> Iterator[Term]:
@@ -225,10 +226,10 @@ def _corrections(settings: Settings) -> Iterator[str]:
     if (share := settings.number("top_entropy_quantile")) < 1.0:
         yield f"Only the {share:.0%} of tokens with the highest entropy train. The denominator counts all of them."
     if norm := settings.number("max_grad_norm"):
-        yield f"max_grad_norm = {norm:g} can shorten an update. It does not turn it."
+        yield shortens("max_grad_norm", norm)
     sampling = {"top_p": (1.0, None), "top_k": (-1, 0, None), "repetition_penalty": (1.0, None)}
     if changed := [key for key, neutral in sampling.items() if settings.raw(key) not in neutral]:
-        yield f"{', '.join(changed)}: responses come from another distribution than the one that trains."
+        yield other_distribution(changed)
 
 
 def _updates(settings: Settings, rows: int | None) -> int | None:
@@ -269,7 +270,7 @@ def _unknown(settings: Settings, rows: int | None) -> Iterator[str]:
     if len(_functions(settings)) != 1:
         yield "The sum of several reward functions, which is not 0 or 1. One that gives None adds 0."
     else:
-        yield "The reward function. Other rewards than 0 and 1 have other weights."
+        yield not_known("The reward function")
     if settings.raw("multi_turn_scheduler") is not None:
         yield "What a scheduler of several turns draws. Groups are then of other sizes."
     if settings.flag("use_liger_kernel"):

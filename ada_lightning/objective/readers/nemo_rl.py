@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from ada_lightning.objective.readers.words import clipped, not_known, shortens
 from ada_lightning.objective.settings import Changes, Evidence, Settings, Trainer, keys_of
 from ada_lightning.objective.update import (
     Baseline,
@@ -195,8 +196,7 @@ def _clip(settings: Settings) -> Clip | None:
     if settings.flag(_LOSS + "use_cispo"):
         return Clip(f"the ratio is cut to {1 - low:g} .. {1 + high:g}, and no token loses its gradient", level)
     dual = settings.optional(_LOSS + "ratio_clip_c")
-    more = f"; with a negative advantage it is at most {dual:g}" if dual is not None else ""
-    return Clip(f"the ratio is clipped to {1 - low:g} .. {1 + high:g}{more}", level)
+    return Clip(clipped(low, high, dual=dual), level)
 
 
 def _terms(settings: Settings, name: str) -> Iterator[Term]:
@@ -225,7 +225,7 @@ def _corrections(settings: Settings) -> Iterator[str]:
     if settings.flag(_GRPO + "reward_scaling.enabled"):
         yield "reward_scaling maps rewards to another range before the baseline."
     if norm := settings.optional(_POLICY + "max_grad_norm"):
-        yield f"max_grad_norm = {norm:g} can shorten an update. It does not turn it."
+        yield shortens("max_grad_norm", norm)
 
 
 def _updates(settings: Settings, size: int) -> int | None:
@@ -255,7 +255,7 @@ def _notes(settings: Settings, name: str, size: int, divisor: Divisor) -> Iterat
 
 
 def _unknown(settings: Settings) -> Iterator[str]:
-    yield "The reward of the environment. Other rewards than 0 and 1 have other weights."
+    yield not_known("The reward of the environment")
     if (base := settings.raw("defaults")) is not None:
         yield (
             f"What {base} sets, which was not read: silent settings have the values of grpo_math_1B.yaml. A run's log "

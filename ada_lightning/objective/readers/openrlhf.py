@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ada_lightning.objective.readers.words import clipped, not_known, other_distribution, shortens
 from ada_lightning.objective.settings import Changes, Evidence, Settings, Trainer, as_option, keys_of
 from ada_lightning.objective.update import (
     Baseline,
@@ -126,15 +127,15 @@ def remedies(settings: Settings) -> Iterator[Changes]:
         yield size | {_ADVANTAGE + "estimator": name, "reward.clip_range": [-10, 10]}
 
 
-def _pair(settings: Settings, key: str) -> tuple[float, float]:
-    low, high = settings.numbers(key, 2) or (0.0, 0.0)
-    return low, high
+def _pair(settings: Settings, key: str) -> tuple[float, float] | None:
+    found = settings.numbers(key, 2)
+    return None if found is None else (found[0], found[1])
 
 
 def _filter(settings: Settings) -> Filter | None:
     if not settings.flag("algo.dynamic_filtering_enable"):
         return None
-    low, high = _pair(settings, "algo.dynamic_filtering_range")
+    low, high = _pair(settings, "algo.dynamic_filtering_range") or (0.0, 1.0)
     note = "It reads scores, which a reward function may return next to rewards, and before any penalty for length."
     return Filter(Keep.MEAN_INSIDE, refills=True, low=low, high=high, note=note)
 
@@ -157,9 +158,8 @@ def _clip(settings: Settings) -> Clip:
     both = settings.numbers("actor.eps_clip_low_high", 2)
     low, high = both or (settings.number("actor.eps_clip"),) * 2
     dual = settings.optional("actor.dual_clip")
-    more = f"; with a negative advantage it is at most {dual:g}" if dual is not None else ""
     level = "sequence" if settings.raw("actor.policy_loss_type") == "gspo" else "token"
-    return Clip(f"the ratio is clipped to {1 - low:g} .. {1 + high:g}{more}", level)
+    return Clip(clipped(low, high, dual=dual), level)
 
 
 def _terms(settings: Settings) -> Iterator[Term]:
@@ -195,9 +195,9 @@ def _corrections(settings: Settings) -> Iterator[str]:
     if settings.number(_ADVANTAGE + "gamma") != 1:
         yield "gamma below 1 is read by reinforce alone: earlier tokens then have smaller returns."
     if norm := settings.number("actor.max_norm"):
-        yield f"actor.max_norm = {norm:g} can shorten an update. It does not turn it."
+        yield shortens("actor.max_norm", norm)
     if settings.number("rollout.top_p") != 1:
-        yield "rollout.top_p: responses come from another distribution than the one whose log-probabilities train."
+        yield other_distribution(["rollout.top_p"])
 
 
 def _updates(settings: Settings) -> int | None:
@@ -211,11 +211,11 @@ def _updates(settings: Settings) -> int | None:
 def _notes(settings: Settings, name: str) -> Iterator[str]:
     if name == "gae" and _ADVANTAGE + "estimator" not in settings.given:
         yield "The estimator is gae unless set, with a critic as large as the policy."
-    if name in ("group_norm", "dr_grpo") or "reward.clip_range" in settings.given:
-        low, high = _pair(settings, "reward.clip_range")
+    cut = _pair(settings, "reward.clip_range")
+    if cut and (name in ("group_norm", "dr_grpo") or "reward.clip_range" in settings.given):
         yield (
-            f"reward.clip_range ({low:g} to {high:g}) is applied behind the baseline and the standard deviation. So it "
-            "cuts advantages, and no reward."
+            f"reward.clip_range ({cut[0]:g} to {cut[1]:g}) is applied behind the baseline and the standard deviation. "
+            "So it cuts advantages, and no reward."
         )
     if name == "dr_grpo" and settings.raw("actor.loss_agg_mode") == "token-mean":
         yield "dr_grpo leaves the division by the number of tokens in place. No setting divides by a constant."
@@ -230,7 +230,7 @@ def _notes(settings: Settings, name: str) -> Iterator[str]:
 
 
 def _unknown(settings: Settings) -> Iterator[str]:
-    yield "The reward function. Other rewards than 0 and 1 have other weights."
+    yield not_known("The reward function")
     if settings.flag("train.async_enable"):
         parts = ", and one response can hold tokens of several" if settings.flag("train.partial_rollout_enable") else ""
         yield f"How old responses are: asynchronous training uses those of earlier policy versions{parts}."

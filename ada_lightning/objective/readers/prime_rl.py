@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ada_lightning.objective.readers.words import not_known, other_distribution, shortens
 from ada_lightning.objective.settings import Changes, Evidence, SettingError, Settings, Trainer, keys_of
 from ada_lightning.objective.update import (
     Baseline,
@@ -217,11 +218,11 @@ def _corrections(settings: Settings) -> Iterator[str]:
     if settings.raw(_ALGO + "length_penalty") is not None:
         yield "length_penalty takes the more from a response the longer it is. Equal lengths: it changes nothing."
     if norm := settings.optional("trainer.optim.max_norm"):
-        yield f"max_norm = {norm:g} can shorten an update. It does not turn it."
+        yield shortens("max_norm", norm)
     body = settings.raw(_ORCHESTRATOR + "train.sampling.extra_body")
     changed = [key for key in ("top_p", "top_k", "min_p") if isinstance(body, Mapping) and key in body]
     if changed:
-        yield f"{', '.join(changed)}: responses come from another distribution than the one that trains."
+        yield other_distribution(changed)
 
 
 def _notes(settings: Settings, name: str, size: int) -> Iterator[str]:
@@ -237,7 +238,7 @@ def _notes(settings: Settings, name: str, size: int) -> Iterator[str]:
 
 
 def _unknown(settings: Settings) -> Iterator[str]:
-    yield "The reward of the environment. Other rewards than 0 and 1 have other weights."
+    yield not_known("The reward of the environment")
     known = {key for source in settings.raw(_SOURCES) or () for key in source} - set(_OF_SOURCE)
     if known:
         yield f"Keys of a source that this reader does not know: {', '.join(sorted(map(str, known))[:20])}."

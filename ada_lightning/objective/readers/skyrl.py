@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ada_lightning.objective.readers.words import clipped, not_known, other_distribution, shortens
 from ada_lightning.objective.settings import Changes, Evidence, Settings, Trainer, keys_of
 from ada_lightning.objective.update import (
     Baseline,
@@ -127,7 +128,7 @@ def update(settings: Settings) -> Update:
         max_response_tokens=settings.known_whole(_SAMPLING + "max_generate_length", least=1),
         max_rounding=0.106 if divisor.spread is Spread.GROUP else 0.0,
         notes=tuple(_notes(settings, name)),
-        unknown=("The reward of the environment. Other rewards than 0 and 1 have other weights.",),
+        unknown=(not_known("The reward of the environment"),),
         undetermined="gae takes its baseline from a value model, which no configuration describes."
         if name == "gae"
         else f"{loss} chooses tokens by the covariance of advantage and log-probability in the batch."
@@ -174,10 +175,8 @@ def _filter(settings: Settings) -> Filter | None:
 
 def _clip(settings: Settings, loss: str) -> Clip:
     low, high = (settings.number(_ALGORITHM + f"eps_clip_{side}") for side in ("low", "high"))
-    bounds = f"the ratio is clipped to {1 - low:g} .. {1 + high:g}"
     if loss == "dual_clip":
-        ratio = settings.number(_ALGORITHM + "clip_ratio_c")
-        return Clip(f"{bounds}; with a negative advantage it is at most {ratio:g}")
+        return Clip(clipped(low, high, dual=settings.number(_ALGORITHM + "clip_ratio_c")))
     if loss == "cispo":
         low, high = (settings.number(_ALGORITHM + f"cispo.cispo_eps_clip_{side}") for side in ("low", "high"))
         return Clip(f"the ratio is cut to {1 - low:g} .. {1 + high:g}, and no token loses its gradient")
@@ -185,7 +184,7 @@ def _clip(settings: Settings, loss: str) -> Clip:
         return Clip(f"a token whose ratio to the engine lies outside of {1 - low:g} .. {1 + high:g} has no gradient")
     if loss in ("sapo", "dppo", "importance_sampling"):
         return Clip(f"the rule of {loss}")
-    return Clip(bounds, "sequence" if loss == "gspo" else "token")
+    return Clip(clipped(low, high), "sequence" if loss == "gspo" else "token")
 
 
 def _terms(settings: Settings) -> Iterator[Term]:
@@ -210,11 +209,11 @@ def _corrections(settings: Settings) -> Iterator[str]:
     if set_:
         yield f"{', '.join(set_)}: what the ratio masks does not train. Its rewards stay in the baseline."
     if norm := settings.number(_TRAINER + "policy.optimizer_config.max_grad_norm"):
-        yield f"max_grad_norm = {norm:g} can shorten an update. It does not turn it."
+        yield shortens("max_grad_norm", norm)
     neutral = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
     changed = [key for key, value in neutral.items() if settings.raw(_SAMPLING + key) != value]
     if changed:
-        yield f"{', '.join(changed)}: responses come from another distribution than the one that trains."
+        yield other_distribution(changed)
 
 
 def _updates(settings: Settings) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ada_lightning.objective.readers.words import clipped, not_known, other_distribution, shortens
 from ada_lightning.objective.settings import Changes, Evidence, Settings, Trainer, keys_of
 from ada_lightning.objective.update import (
     Baseline,
@@ -107,7 +108,7 @@ def update(settings: Settings) -> Update:
         max_response_tokens=settings.known_whole("rollout-max-response-len", least=1),
         max_rounding=0.119 if is_divided else 0.0,
         notes=tuple(_notes(settings, name, size)),
-        unknown=("The reward (--rm-type, or one's own). Other rewards than 0 and 1 have other weights.",),
+        unknown=(not_known("The reward (--rm-type, or one's own)"),),
         undetermined=_undetermined(settings, name) or odd_filter,
     )
 
@@ -155,9 +156,8 @@ def _clip(settings: Settings, name: str) -> Clip:
     if name == "cispo":
         return Clip(f"the ratio is cut to {1 - low:g} .. {1 + high:g}, and no token loses its gradient")
     dual = settings.optional("eps-clip-c")
-    more = f"; with a negative advantage it is at most {dual:g}" if dual is not None else ""
     level = "sequence" if name == "gspo" else "token"
-    return Clip(f"the ratio is clipped to {1 - low:g} .. {1 + high:g}{more}", level)
+    return Clip(clipped(low, high, dual=dual), level)
 
 
 def _terms(settings: Settings, name: str) -> Iterator[Term]:
@@ -186,9 +186,9 @@ def _corrections(settings: Settings) -> Iterator[str]:
     if settings.flag("use-opsm"):
         yield "use-opsm masks responses with a negative advantage that the policy has left."
     if norm := settings.number("clip-grad"):
-        yield f"clip-grad = {norm:g} can shorten an update. It does not turn it."
+        yield shortens("clip-grad", norm)
     if settings.number("rollout-top-k") > 0:
-        yield "rollout-top-k: responses come from another distribution than the one that trains."
+        yield other_distribution(["rollout-top-k"])
 
 
 def _updates(settings: Settings, size: int) -> int | None:

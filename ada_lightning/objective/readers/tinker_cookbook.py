@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ada_lightning.objective.readers.words import not_known, other_distribution
 from ada_lightning.objective.settings import Changes, Evidence, SettingError, Settings, Trainer, keys_of
 from ada_lightning.objective.update import Clip, Filter, Keep, Missing, Reduction, Single, Term, Truncated, Update
 
@@ -166,7 +167,7 @@ def _corrections(settings: Settings) -> Iterator[str]:
     if lag := _lag(settings):
         yield f"Responses are about {lag} steps old, slow ones older. None is dropped for its age."
     if settings.number("temperature") != 1:
-        yield "temperature: responses come from another distribution than the one whose log-probabilities train."
+        yield other_distribution(["temperature"])
 
 
 def _notes(settings: Settings) -> Iterator[str]:
@@ -178,7 +179,7 @@ def _notes(settings: Settings) -> Iterator[str]:
 
 
 def _unknown(settings: Settings) -> Iterator[str]:
-    yield "The reward of the environment. Other rewards than 0 and 1 have other weights."
+    yield not_known("The reward of the environment")
     yield "Tinker's losses run on its servers. What is said of them was read in its documentation, and not run."
     tolerance = settings.raw("rollout_error_tolerance")
     is_agentic = tolerance is None and str(settings.raw("model_name")).startswith(_AGENTIC)

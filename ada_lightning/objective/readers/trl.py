@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ada_lightning.objective.readers.words import clipped, other_distribution, shortens
 from ada_lightning.objective.settings import Changes, Evidence, Settings, Trainer, as_option, keys_of
 from ada_lightning.objective.update import (
     Clip,
@@ -157,7 +158,7 @@ def _clip(settings: Settings, loss_type: str, epsilon: float, high: float) -> Cl
     if loss_type in ("sapo", "vespo"):
         return Clip("a smooth weight of the ratio, which is 1 where the ratio is 1", level)
     capped = f"; ratios are at most {delta:g}" if delta is not None else ""
-    return Clip(f"the ratio is clipped to {1 - epsilon:g} .. {1 + high:g}{capped}", level)
+    return Clip(f"{clipped(epsilon, high)}{capped}", level)
 
 
 def _terms(settings: Settings) -> Iterator[Term]:
@@ -190,12 +191,11 @@ def _corrections(settings: Settings, loss_type: str) -> Iterator[str]:
         share = settings.number("top_entropy_quantile")
         yield f"Only the {share:.0%} of tokens with the highest entropy train. The denominator counts all of them."
     if settings.number("max_grad_norm") > 0:
-        yield f"max_grad_norm = {settings.number('max_grad_norm'):g} can shorten an update. It does not turn it."
+        yield shortens("max_grad_norm", settings.number("max_grad_norm"))
     sampling = {"top_p": (1.0, None), "top_k": (0, None), "min_p": (None, 0.0), "repetition_penalty": (1.0, None)}
     changed = [key for key, neutral in sampling.items() if settings.raw(key) not in neutral]
     if changed or settings.raw("generation_kwargs"):
-        names = ", ".join([*changed, *(["generation_kwargs"] if settings.raw("generation_kwargs") else [])])
-        yield f"{names}: responses come from another distribution than the one whose log-probabilities train."
+        yield other_distribution([*changed, *(["generation_kwargs"] if settings.raw("generation_kwargs") else [])])
 
 
 def _updates(settings: Settings, rows: int | None) -> int | None:

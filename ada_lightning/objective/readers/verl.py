@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ada_lightning.objective.readers.words import clipped, not_known, other_distribution, shortens
 from ada_lightning.objective.settings import Changes, Evidence, Settings, Trainer, keys_of
 from ada_lightning.objective.update import (
     Baseline,
@@ -196,7 +197,7 @@ def _clip(settings: Settings, mode: str) -> Clip | None:
     plain = settings.number(_ACTOR + "clip_ratio")
     low = plain if low is None else settings.number(_ACTOR + "clip_ratio_low")
     high = plain if high is None else settings.number(_ACTOR + "clip_ratio_high")
-    bounds = f"the ratio is clipped to {1 - low:g} .. {1 + high:g}"
+    bounds = clipped(low, high)
     if mode == "vanilla":
         return Clip(f"{bounds}; with a negative advantage it is at most {dual}, always")
     if mode in ("gspo", "geo_mean"):
@@ -231,10 +232,10 @@ def _corrections(settings: Settings) -> Iterator[str]:
     if settings.number(_ALGORITHM + "gamma") != 1.0:
         yield "gamma below 1 is read by reinforce_plus_plus alone: earlier tokens then have smaller returns."
     if clip := settings.optional(_ACTOR + "grad_clip"):
-        yield f"grad_clip = {clip:g} can shorten an update. It does not turn it."
+        yield shortens("grad_clip", clip)
     changed = [key for key, off in (("top_p", 1), ("top_k", -1)) if settings.raw(_ROLLOUT + key) != off]
     if changed:
-        yield f"{', '.join(changed)}: responses come from another distribution than the one that trains."
+        yield other_distribution(changed)
 
 
 def _updates(settings: Settings) -> int | None:
@@ -266,7 +267,7 @@ def _notes(settings: Settings, name: str, mode: str, size: int) -> Iterator[str]
 
 
 def _unknown(settings: Settings) -> Iterator[str]:
-    yield "The reward function. Other rewards than 0 and 1 have other weights."
+    yield not_known("The reward function")
     if settings.raw(_ALGORITHM + "gdpo_reward_keys"):
         yield "Several rewards are normalised one by one. Weights hold for one of them alone."
     yield "A session that fails gives no row. Its group is smaller, and nothing says so."

@@ -7,6 +7,7 @@ import pytest
 from ada_lightning.objective import objective_card
 from ada_lightning.objective.command import card_of
 from ada_lightning.objective.readers.openrlhf import AGGREGATIONS, ESTIMATORS, LOSSES
+from ada_lightning.objective.sentences import facts
 from ada_lightning.objective.settings import SettingError
 from ada_lightning.objective.update import Keep, Reduction, Single, Truncated
 from ada_lightning.objective.weights import is_mean
@@ -92,6 +93,9 @@ def test_a_range_of_rewards_cuts_advantages():
     assert positive.weight_at_half == pytest.approx(0.4375)
     assert positive.remedies[0].changes["reward.clip_range"] == [-10, 10]
     assert any("cuts advantages" in note for note in positive.update.notes)
+    assert facts(positive)["cut to"] == "0 .. 1"
+    assert facts(card("dr_grpo"))["cut to"] == "-10 .. 10"
+    assert card("dr_grpo", reward__clip_range=None).is_mean  # nothing is cut
 
 
 def test_a_filter_of_the_mean_changes_weights_unless_it_is_open():
