@@ -558,33 +558,24 @@ def _trl_cgrpo() -> str:
 
 def _verl_slow() -> str:
     """Return which share of prompts is slow, by verl's mode."""
-    lines = [
-        [
-            row["mode"],
-            str(row["drawn"]),
-            f"{100 * row['slow_drawn']:.1f} %",
-            f"{100 * row['slow_trained']:.1f} %",
-            str(row["thrown_away"]),
-        ]
-        for row in _load("memory", DOCS / "studies" / "verl")["rows"]
-    ]
-    head = ["mode", "prompts drawn", "slow among drawn", "slow among trained", "groups thrown away"]
-    return _markdown(head, lines)
+    return _slow(_load("memory", DOCS / "studies" / "verl")["rows"], "mode", "groups thrown away", "thrown_away")
 
 
 def _age_limits() -> str:
     """Return which share of prompts is slow, by an asynchronous trainer's limit of age."""
+    return _slow(_load("age_limits", DOCS / "studies")["rows"], "limit", "rows dropped", "dropped")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _slow(rows: Sequence[Mapping[str, Any]], first: str, last: str, key: str) -> str:
     lines = [
-        [
-            row["mode"],
-            str(row["drawn"]),
-            f"{100 * row['slow_drawn']:.1f} %",
-            f"{100 * row['slow_trained']:.1f} %",
-            str(row["dropped"]),
-        ]
-        for row in _load("age_limits", DOCS / "studies")["rows"]
+        [row["mode"], str(row["drawn"]), *map(_percent, (row["slow_drawn"], row["slow_trained"])), str(row[key])]
+        for row in rows
     ]
-    return _markdown(["limit", "prompts drawn", "slow among drawn", "slow among trained", "rows dropped"], lines)
+    return _markdown([first, "prompts drawn", "slow among drawn", "slow among trained", last], lines)
 
 
 def _verl_cost() -> str:

@@ -102,7 +102,7 @@ class Cluster:
     def nodes(self) -> list[str]:
         """Addresses of the nodes that Ray counts as alive."""
         listing = (
-            "from ray._raylet import GcsClient, GcsClientOptions\n"
+            "from ray._raylet import GcsClient\n"
             "import sys\n"
             "nodes = GcsClient(address=sys.argv[1]).get_all_node_info(timeout=5)\n"
             "print(*(node.node_manager_address for node in nodes.values() if node.state == 0))"

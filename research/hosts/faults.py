@@ -94,6 +94,8 @@ def fill(
     broken_s = 0.0
     if fault.moment:
         wait_for(lambda: (folder / fault.moment).exists() or run.process.poll() is not None, 300, fault.moment)
+        if not (folder / fault.moment).exists():
+            raise RuntimeError(f"{name}: the run ended before {fault.moment}: {run.printed()[-4000:]}")
         fault.act(ray)
         broken_s = time.time()
         (folder / f"{fault.moment}.go").touch()
@@ -105,9 +107,9 @@ def fill(
     if not fault.moment:
         _whole(ray)
     row: dict[str, Any] = {"what": fault.what, "ended_by_itself": code == 0}
+    if (code != 0) != fault.ends_the_run:
+        raise RuntimeError(f"{name} ended with {code}: {run.printed()[-4000:]}")
     if code:
-        if not fault.ends_the_run:
-            raise RuntimeError(f"{name} ended with {code}: {run.printed()[-4000:]}")
         row["seconds"] = round(ended_s, 1)
         _whole(ray)
         again = ray.train(name, *options, "ckpt=auto", **how)
@@ -131,12 +133,13 @@ def _whole(ray: Cluster) -> None:
     """Have all hosts connected and in Ray again."""
     for name, host in ray.hosts.hosts.items():
         ray.hosts.mend(name)
+        ray.hosts.end_delay(name)
         host.drop(0)
     if len(ray.nodes()) == len(ray.hosts.hosts):
         return
     for host in ray.hosts.hosts.values():
         host.kill()
-    time.sleep(1)
+        wait_for(lambda host=host: not host.pids(), 30, f"the end of all processes on {host.name}")
     ray.start("b", "c")
 
 
@@ -184,8 +187,9 @@ def _cut(ray: Cluster) -> None:
 def _mend(ray: Cluster) -> None:
     """Plug the cable in, and start Ray where it ended meanwhile, as a service manager does."""
     ray.hosts.mend("c")
-    time.sleep(20)
-    if ray.hosts["c"].address not in ray.nodes():
+    try:
+        wait_for(lambda: ray.hosts["c"].address in ray.nodes(), 20, "c in Ray")
+    except TimeoutError:
         _join_again("c")(ray)
 
 

@@ -80,7 +80,8 @@ def refused(ray: Cluster) -> list[dict[str, str]]:
     note("host without the token", log.read_text(), r"InvalidAuthToken: Authentication token is missing or incorrect")
     ray.join("c", other).wait(120)
     note("host with another Python", log.read_text(), r"(?s)Version mismatch: .*?Python: [\d.]+\n.*?Python: [\d.]+")
-    note("run that lacks a host", end_of_run("rollout.host.start_timeout_s=5"), r"the engines need [^;]*; they wait")
+    shortage = r"the engines need [^;]*; they wait up to .*? for others to join"
+    note("run that lacks a host", end_of_run("rollout.host.start_timeout_s=5"), shortage)
     ray.join("c", other | {"RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor"})
     ray.wait_for_nodes(3)
     note("engine with another Python", end_of_run(), r"host c \([\d.]+\) has Python .*? on all hosts")

@@ -5,48 +5,48 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from research.hosts.network import Host
+from research.hosts.network import Host, wait_for
 
 _GROUPS = Path("/sys/fs/cgroup/memory")
 _LIMIT_BYTES = 32 * 2**20
 
 
-def why_not() -> str:
-    """Say why no such limit can be set here; empty where it can."""
-    return "" if (_GROUPS / "memory.limit_in_bytes").exists() else "there is no control group for memory (version 1)"
-
-
-def run_out_of_memory(host: Host) -> list[int]:
-    """Have the kernel kill what has most memory of a host's engines; returns the processes that are gone.
+def run_out_of_memory(host: Host) -> None:
+    """Have the kernel kill what has most memory of a host's engines.
 
     Only what is allocated from now on counts, so something on the host takes more than the limit. Ray marks its workers
     as the first to go, and the kernel takes the largest of them.
+
+    Raises:
+        RuntimeError: no engine is gone afterwards.
+        TimeoutError: what was to take the memory did not start.
     """
     group = _GROUPS / f"ada_lightning-{host.name}-{host.pid}"
     group.mkdir()
     before = host.pids()
     try:
         (group / "memory.limit_in_bytes").write_text(str(_LIMIT_BYTES))
-        engines = [pid for pid in before if _is_engine(pid)]
+        engines = [pid for pid in before if b"_EngineActor" in _command_line(pid)]
         for pid in engines:
             (group / "cgroup.procs").write_text(str(pid))
         greedy = host.command([sys.executable, "-c", "import sys; sys.stdin.read(1); held = bytearray(2**26)"])
         process = subprocess.Popen(greedy, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
-        while not (new := set(host.pids()) - set(before)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.5)  # `env` has become Python
-        for pid in new:
+
+        def started() -> list[int]:
+            return [pid for pid in set(host.pids()) - set(before) if b"bytearray" in _command_line(pid)]
+
+        wait_for(started, 30, "what takes the memory")
+        for pid in started():
             (group / "cgroup.procs").write_text(str(pid))
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(b"x")
             process.stdin.close()
         process.wait(30)
-        return [pid for pid in engines if not Path(f"/proc/{pid}").exists()]
+        if all(Path(f"/proc/{pid}").exists() for pid in engines):
+            raise RuntimeError(f"no engine on {host.name} ran out of memory; there were {len(engines)}")
     finally:
         (group / "memory.limit_in_bytes").write_text("-1")
         for left in (group / "cgroup.procs").read_text().split():
@@ -56,7 +56,7 @@ def run_out_of_memory(host: Host) -> list[int]:
             group.rmdir()
 
 
-def _is_engine(pid: int) -> bool:
+def _command_line(pid: int) -> bytes:
     with contextlib.suppress(OSError):
-        return b"_EngineActor" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""

@@ -74,5 +74,7 @@ class Moments(RolloutListener):
         self._wanted.remove(moment)
         (self._folder / moment).touch()
         deadline = time.monotonic() + 60
-        while not (self._folder / f"{moment}.go").exists() and time.monotonic() < deadline:
+        while not (self._folder / f"{moment}.go").exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"nobody broke anything at {moment} for 60 s")
             time.sleep(0.02)

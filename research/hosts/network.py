@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,11 +97,6 @@ class Host(Namespace):
 
     address: str
 
-    @property
-    def label(self) -> str:
-        """How messages name it."""
-        return f"{self.name} ({self.address})"
-
     def hide(self, folder: Path) -> None:
         """Have this host see an empty folder there."""
         self.run("mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder)
@@ -149,7 +144,9 @@ class Network:
         self._relays[name] = self.bridge.start(*arguments, log=Path(os.devnull))
 
     def end_delay(self, name: str) -> None:
-        """Connect the host to the bridge without the relay again."""
+        """Connect the host to the bridge without a relay, where it has one."""
+        if name not in self._relays:
+            return
         self.bridge.run("ip", "link", "del", f"relay-{name}")  # which ends the relay
         self._relays.pop(name).wait(10)
         self.bridge.run("ip", "link", "set", f"to-{name}", "master", "bridge")
@@ -225,13 +222,12 @@ def main() -> None:
         sys.exit(subprocess.run(command, check=False).returncode)
 
 
-def wait_for(is_reached: object, seconds: float, what: str) -> float:
+def wait_for(is_reached: Callable[[], object], seconds: float, what: str) -> float:
     """Wait until a function without arguments returns something true; returns how long that took, s.
 
     Raises:
         TimeoutError: it did not.
     """
-    assert callable(is_reached)
     started = time.monotonic()
     while not is_reached():
         if time.monotonic() - started > seconds:

@@ -73,7 +73,7 @@ def main() -> None:
     rows = []
     for number in arguments.engines:
         rows.append(measure(number, arguments.waves))
-        save("one_driver", slots=NUM_SLOTS, token_s=TOKEN_S, mean_tokens=MEAN_TOKENS, rows=rows)
+        save("one_driver", waves=arguments.waves, slots=NUM_SLOTS, token_s=TOKEN_S, mean_tokens=MEAN_TOKENS, rows=rows)
 
 
 def measure(num_engines: int, waves: float) -> dict[str, Any]:
@@ -107,7 +107,8 @@ def measure(num_engines: int, waves: float) -> dict[str, Any]:
         pool.close()
     cpu_s = time.thread_time() - started_cpu
     total = num_prompts * GROUP
-    middle = [each for each in samples if 0.3 * total <= each[1] <= 0.7 * total] or samples
+    last_full = min(0.7, 1.0 - 1.0 / waves)  # behind it nothing waits any more, and slots become empty
+    middle = [each for each in samples if 0.3 * total <= each[1] <= last_full * total] or samples
     (first_at, first, first_cpu, *_), (last_at, last, last_cpu, *_) = middle[0], middle[-1]
     window_s = max(last_at - first_at, 1e-9)
     in_pool = sum(timed.seconds.values())

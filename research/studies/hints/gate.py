@@ -2,7 +2,7 @@
 
 Draws 8 responses of each of 128 hard prompts under each level of its worked solution, as ``hints=prefix`` cuts it, and
 without. Hints can only work where the pass rate passes 1/2, or at least leaves 0, before the answer is given away.
-Writes ``docs/studies/hints/gate.json``. Goes on where it was stopped.
+Writes ``docs/studies/hints/gate.json``, or ``gate_quick.json``. Goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def main() -> None:
     about = {"start": checksum(start), "is_quick": given.quick, "num_prompts": given.prompts}
     found = about | figures(counts)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "gate.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS / ("gate_quick.json" if given.quick else "gate.json")).write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
 

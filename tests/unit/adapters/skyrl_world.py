@@ -15,7 +15,6 @@ import typing_extensions
 if sys.version_info < (3, 12):
     typing.TypedDict = typing_extensions.TypedDict  # pydantic refuses SkyRL's with the other one
 
-import torch
 from skyrl.train.config import SkyRLTrainConfig
 from skyrl.train.entrypoints.main_base import BasePPOExp
 from skyrl.train.fully_async_trainer_sim import FullyAsyncTrainerSim
@@ -262,6 +261,3 @@ def trainer_of(cfg: Any, method: str, monkeypatch: Any, **options: Any) -> Any:
     trainer.policy = policy
     trainer.ref_model = None
     return trainer
-
-
-assert torch

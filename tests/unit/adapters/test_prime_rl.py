@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("prime_rl.orchestrator.train_sink", exc_type=ImportError)
 
-import torch
 from prime_rl.orchestrator.ckpt import CheckpointManager
 from prime_rl.orchestrator.types import Progress
 
@@ -51,7 +50,7 @@ def test_tasks_and_weights_are_those_of_the_projects_own_loop_where_steps_follow
     assert made.source.metrics()["curriculum/tasks/sampler/responses"] == sum(wanted[-1].drawn)
 
 
-def test_steps_that_overlap_are_learned_from_in_their_order():
+def test_steps_that_overlap_are_all_learned_from():
     async def run():
         made = prime_world.Orchestrator(settings("ada", open_steps=3))
         await made.begin(2 * world.PROMPTS_PER_STEP + 1)
@@ -61,7 +60,7 @@ def test_steps_that_overlap_are_learned_from_in_their_order():
         return made
 
     made = asyncio.run(run())
-    assert made.sampler.brain.step == 2 + (world.PROMPTS_PER_STEP <= 4)
+    assert made.sampler.brain.step == 2
     assert not any(made.sampler._flying.values())
 
 
@@ -112,7 +111,7 @@ def test_a_reward_that_never_comes_is_given_up_when_its_group_is_too_old():
         return made, before
 
     made, before = asyncio.run(run())
-    assert made.sampler.brain.step == 1 > before - 1
+    assert (before, made.sampler.brain.step) == (0, 1)
     assert made.source.metrics()["curriculum/tasks/sampler/ungraded/stale"] == 4
 
 
@@ -212,6 +211,3 @@ def test_the_statement_is_approximate_and_says_why():
     assert all(
         word in said for word in ("tokens with credit", "max_off_policy_steps=8", "cut by the number", "3 steps")
     )
-
-
-assert torch  # the checkpoint's format

@@ -81,9 +81,12 @@ def stop(trainer):
     """Let the actor go, and wait until its name is free."""
     if isinstance(brain := trainer.train_dataset._memory.brain, ActorBrain):
         ray.kill(brain._actor)
+        deadline = time.monotonic() + 60
         with contextlib.suppress(ValueError):
             while True:
                 ray.get_actor(brain.name)
+                assert time.monotonic() < deadline, brain.name
+                time.sleep(0.05)
 
 
 def play(trainer, num_steps):
@@ -125,7 +128,9 @@ def test_a_worker_that_dies_between_drawing_and_telling_loses_nothing_that_was_s
 
         def and_die(batch):
             generate(batch)
+            deadline = time.monotonic() + 120
             while len([key for key in transfer_queue.kv_list()["train"] if "_" in key]) < world.PROMPTS_PER_STEP:
+                assert time.monotonic() < deadline, "no worker drew anything"
                 time.sleep(0.05)
             ray.kill(first)
             processes.remove(first)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from ada_lightning.adapters.json_state import to_json
 from ada_lightning.analysis.metrics.rollout import EstimatorCalibration, RolloutMetrics, effective_weights
+from ada_lightning.callbacks.cost_preview import CostPreview
+from ada_lightning.callbacks.evaluation import Evaluation
 from ada_lightning.callbacks.prompt_log import PromptLog, read_prompts
 from ada_lightning.core.hint import Solution
 from ada_lightning.core.method import Method
 from ada_lightning.core.records import Outcome, Prompt, SamplingSettings, Verdict
-from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import RolloutResult
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.curriculum import UniformCurriculum
@@ -183,22 +185,33 @@ def test_the_prompt_log_tells_them_apart(whole, tmp_path):
     assert set(rows[rows.hint > 0].num_hints) == {3}
 
 
-def test_evaluations_and_previews_never_hint():
-    """They begin steps of their own, which are given no part that hints."""
-    seen = []
-    for stage in ("eval", "preview"):
-        step = Step(
-            PROMPTS[:2], sampler=UniformSampler(group_size=2), selection=AllSelection(), stage=stage,
-            settings=RolloutService(
-                engine=partial(Helped, pass_rates={}), max_model_tokens=64, seed=0,
-                sampling=SamplingSettings(max_new_tokens=4),
-            ).settings,
-        )  # fmt: skip
+class Served:
+    """A service whose responses are all wrong, and which plays whatever step it is asked for."""
+
+    engine = SimpleNamespace(weights_of=lambda policy: None)
+    settings = RolloutService(
+        engine=partial(Helped, pass_rates={}), max_model_tokens=64, seed=0, sampling=SamplingSettings(max_new_tokens=4)
+    ).settings
+
+    def sample(self, begin, *, policy_version, stage, **others):
+        step = begin(settings=self.settings, policy_version=policy_version, stage=stage, max_prompt_tokens=64)
         while requests := step.ask():
             for request in requests:
                 step.tell(request, Outcome("0", (0,), (0.0,), False, Verdict(0.0)))
-        seen += [group.pool.hint for group in step.finish()]
-    assert seen == [0] * 4
+        return step
+
+
+def test_evaluations_and_previews_never_hint():
+    policy = SimpleNamespace(policy_version=0, clock=None, interrupt_check=None)
+    data = SimpleNamespace(step_prompts=lambda number: PROMPTS[:2])
+    preview = CostPreview(service=Served(), sampler=UniformSampler(group_size=2), selection=AllSelection())
+    drawn = (
+        Evaluation(service=Served(), num_samples=2, sampling=SamplingSettings(max_new_tokens=4))._sample(
+            PROMPTS[:2], policy, version=0
+        ),
+        preview._rollout(policy, data, num_samples=2, index=0),
+    )
+    assert [[group.pool.prompt.prompt_id for group in result.groups] for result in drawn] == [["p0", "p1"]] * 2
 
 
 @pytest.mark.parametrize("max_staleness", [0, 1])

@@ -54,7 +54,7 @@ def test_they_say_what_a_dictionary_says(ids):
     assert list(PromptNumbers.from_state(numbers.state()).items()) == list(plain.items())
 
 
-def test_a_checkpoint_grows_by_at_most_40_bytes_a_prompt():
+def test_a_checkpoint_grows_by_24_bytes_a_prompt():
     estimator, sizes = EmaEstimator(), []
     for number, id_ in enumerate(hex_ids(20_000)):
         estimator._known[id_] = (1.0, 8.0)
