@@ -202,16 +202,15 @@ class Served:
 
 
 def test_evaluations_and_previews_never_hint():
-    policy = SimpleNamespace(policy_version=0, clock=None, interrupt_check=None)
-    data = SimpleNamespace(step_prompts=lambda number: PROMPTS[:2])
+    policy, asked = SimpleNamespace(policy_version=0, clock=None, interrupt_check=None), PROMPTS[:12]
+    data = SimpleNamespace(step_prompts=lambda number: asked)
+    evaluation = Evaluation(service=Served(), num_samples=2, sampling=SamplingSettings(max_new_tokens=4))
     preview = CostPreview(service=Served(), sampler=UniformSampler(group_size=2), selection=AllSelection())
     drawn = (
-        Evaluation(service=Served(), num_samples=2, sampling=SamplingSettings(max_new_tokens=4))._sample(
-            PROMPTS[:2], policy, version=0
-        ),
+        evaluation._sample(asked, policy, version=0),
         preview._rollout(policy, data, num_samples=2, index=0),
     )
-    assert [[group.pool.prompt.prompt_id for group in result.groups] for result in drawn] == [["p0", "p1"]] * 2
+    assert [[group.pool.prompt for group in result.groups] for result in drawn] == [asked, asked]
 
 
 @pytest.mark.parametrize("max_staleness", [0, 1])
