@@ -1,6 +1,7 @@
 #!/bin/bash
 # The trainer on the first of three machines, an engine on each other one:  sbatch docs/slurm_ray.sh
 # Continue after the time limit:  sbatch docs/slurm_ray.sh ckpt=last
+# This script was never run on a cluster.
 #SBATCH --job-name=ada-lightning
 #SBATCH --nodes=3
 #SBATCH --ntasks-per-node=1

@@ -132,7 +132,7 @@ def test_the_summary_is_there_after_each_point_with_versions_and_what_the_card_s
     body = """asked=same
         if [ "$point" = reload ]; then asked=more; cp "$LOGS/summary.json" "$LOGS/before.json"; fi
         touch "$LOGS/$asked"; while [ -e "$LOGS/$asked" ]; do sleep 0.02; done
-        echo 'FACT {"vllm": "9.9", "runner": "V1"}'; echo "RESULT: fine" """
+        sleep 0.1; echo 'FACT {"vllm": "9.9", "runner": "V1"}'; echo "RESULT: fine" """
     done, rows = run_all(body, "engine", "reload", smi=smi)
     assert done.returncode == 0
     before = json.loads((tmp_path / "logs" / "before.json").read_text())["points"]
