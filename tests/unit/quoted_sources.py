@@ -70,7 +70,6 @@ NUMBERS: dict[str, dict[str, str]] = {
         "1.0": "= 132 / 130", "1.1": "= 196 / 183", "1.4": "= 152 / 112",
         "23 %": "= 100 - 77", "3 %": "= 100 - 97", "0.15": "an example", "0.5": "an example",
     },
-    "docs/data.md": {"0.3": "one measurement by hand, 100,000 prompts against 1,000"},
     "docs/environments.md": {**dict.fromkeys(["0.1", "0.3", "0.4", "0.7"], "a version of a package")},
     "docs/estimators.md": {
         "0.06": "exact, two of each class, blocks of 4, at most 32: 0.059",
