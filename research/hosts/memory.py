@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from research.hosts.network import Host, wait_for
+from research.hosts.network import Host, command_line, wait_for
 
 _GROUPS = Path("/sys/fs/cgroup/memory")
 _LIMIT_BYTES = 32 * 2**20
@@ -28,14 +28,14 @@ def run_out_of_memory(host: Host) -> None:
     before = host.pids()
     try:
         (group / "memory.limit_in_bytes").write_text(str(_LIMIT_BYTES))
-        engines = [pid for pid in before if b"_EngineActor" in _command_line(pid)]
+        engines = [pid for pid in before if "_EngineActor" in " ".join(command_line(pid))]
         for pid in engines:
             (group / "cgroup.procs").write_text(str(pid))
         greedy = host.command([sys.executable, "-c", "import sys; sys.stdin.read(1); held = bytearray(2**26)"])
         process = subprocess.Popen(greedy, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
         def started() -> list[int]:
-            return [pid for pid in set(host.pids()) - set(before) if b"bytearray" in _command_line(pid)]
+            return [pid for pid in set(host.pids()) - set(before) if "bytearray" in " ".join(command_line(pid))]
 
         wait_for(started, 30, "what takes the memory")
         for pid in started():
@@ -54,9 +54,3 @@ def run_out_of_memory(host: Host) -> None:
                 (_GROUPS / "cgroup.procs").write_text(left)
         with contextlib.suppress(OSError):
             group.rmdir()
-
-
-def _command_line(pid: int) -> bytes:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""

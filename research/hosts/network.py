@@ -35,6 +35,13 @@ def why_not() -> str:
     return "" if tried.returncode == 0 else f"this machine makes no namespaces: {tried.stderr.decode().strip()}"
 
 
+def command_line(pid: int) -> list[str]:
+    """Return a process's words; none where it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").removesuffix("\0").split("\0")
+    return []
+
+
 @dataclass(frozen=True)
 class Namespace:
     """What a process sees of the machine; ``pid`` is the process that keeps it."""
@@ -83,9 +90,9 @@ class Namespace:
         """Kill its processes, or those whose command line contains one of these; returns their numbers."""
         killed = []
         for pid in self.pids():
-            with contextlib.suppress(OSError):
-                line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if not containing or any(text in line for text in containing):
+            line = " ".join(command_line(pid))
+            if not containing or any(text in line for text in containing):
+                with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
                     killed.append(pid)
         return killed

@@ -12,15 +12,15 @@ import time
 from collections import deque
 
 _SIOCETHTOOL = 0x8946
-_SWITCHES = {"transmit checksums": 0x17, "TSO": 0x1F, "GSO": 0x24, "GRO": 0x2C}
-"""Of ethtool: what lets a frame leave without its checksum, or longer than the wire takes."""
+_SWITCHES = (0x17, 0x1F, 0x24, 0x2C)
+"""Of ethtool (transmit checksums, TSO, GSO, GRO): each lets a frame leave without its checksum, or too long."""
 _LONGEST_FRAME = 65536
 
 
 def make_whole(device: str) -> None:
     """Have frames leave a device with their checksums and not longer than the wire takes."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        for switch in _SWITCHES.values():
+        for switch in _SWITCHES:
             value = ctypes.create_string_buffer(struct.pack("II", switch, 0))
             request = struct.pack("16sP", device.encode(), ctypes.addressof(value))
             fcntl.ioctl(sock, _SIOCETHTOOL, request)

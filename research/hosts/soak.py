@@ -22,7 +22,7 @@ from research.benchmarks.soak import prove
 from research.hosts import memory
 from research.hosts.cluster import TRANSFORMERS, Cluster, cluster, column
 from research.hosts.figures import load, save
-from research.hosts.network import wait_for
+from research.hosts.network import command_line, wait_for
 
 INTERVAL_S, LONGEST_S = 60.0, 25.0
 ENOUGH = 1_000_000
@@ -130,8 +130,8 @@ def _rejoin(ray: Cluster) -> None:
 
 
 def _is_trainer(pid: int) -> bool:
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"train.py" in words and words[0] != b"env"
+    words = command_line(pid)
+    return "train.py" in words and words[0] != "env"
 
 
 def _steps(run_dir: Path) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from research.benchmarks.report import markdown
 from research.hosts.cluster import QUIET, SMALL, TRANSFORMERS, Training, column, differences
 from research.hosts.figures import load, quoted, save
-from research.hosts.network import Network, network, wait_for
+from research.hosts.network import Network, command_line, network, wait_for
 
 STEPS = 5
 TIMEOUT_MINUTES = 0.5
@@ -131,10 +131,7 @@ def _programs(hosts: Network, name: str, program: re.Pattern[str]) -> list[int]:
     """Training processes of a host; torchrun itself is none."""
     found = []
     for pid in hosts[name].pids():
-        try:
-            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
+        line = " ".join(command_line(pid))
         if program.search(line) and "torch.distributed.run" not in line and line.startswith(sys.executable):
             found.append(pid)
     return found

@@ -17,7 +17,7 @@ from ada_lightning.run.stopping import REQUEUE, STALLED, RunStoppedError
 from research.benchmarks.exact_resume import differences
 from research.benchmarks.faults.inject import Fault, read_done, write_schedule
 from tests.integration.conftest import QUIET, SMALL, WITHOUT_VLLM, column, logged_runs, members, rows, wait_until
-from tests.integration.warm import has_ended
+from tests.processes import is_gone
 
 pytestmark = pytest.mark.vllm
 
@@ -153,14 +153,14 @@ def test_a_signal_leaves_a_checkpoint_a_killed_run_and_no_process(sessions, stor
     metrics = tmp_path / "run" / "metrics.csv"
     try:
         # Times are no requirement: a hanging run must fail, not block.
-        wait_until(lambda: has_ended(pid) or (metrics.exists() and metrics.read_text().count("\n") > 3), seconds=240)
-        assert not has_ended(pid), sessions.printed(pid)
+        wait_until(lambda: is_gone(pid) or (metrics.exists() and metrics.read_text().count("\n") > 3), seconds=240)
+        assert not is_gone(pid), sessions.printed(pid)
         if number == signal.SIGUSR1:
             refused, out = sessions.run(*options, "ckpt=auto")
             assert refused == 1
             assert f"another process (process {pid} on" in out
         os.killpg(pid, number) if number == signal.SIGINT else os.kill(pid, number)
-        wait_until(lambda: has_ended(pid), seconds=120)
+        wait_until(lambda: is_gone(pid), seconds=120)
     except BaseException:
         os.killpg(pid, signal.SIGKILL)
         raise

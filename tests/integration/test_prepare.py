@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ada_lightning.analysis.offline import ResponseStore
-from tests.integration.warm import has_ended
+from tests.processes import is_gone
 
 pytestmark = pytest.mark.vllm
 
@@ -36,7 +36,7 @@ def interrupted(programs, folder):
     """Start, and send SIGTERM once something is stored; SIGKILL: tests/unit/analysis/offline/test_sampling_job.py."""
     pid = programs.start(*command(folder))
     deadline = time.monotonic() + 300
-    while not ResponseStore(folder).parts and not has_ended(pid):
+    while not ResponseStore(folder).parts and not is_gone(pid):
         assert time.monotonic() < deadline, programs.printed(pid)
         time.sleep(0.002)
     os.kill(pid, signal.SIGTERM)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tests.integration.conftest import QUIET, ROOT, SMALL, WITHOUT_VLLM, column, rows, wait_until
-from tests.integration.warm import has_ended
+from tests.processes import is_gone
 
 pytestmark = pytest.mark.vllm
 
@@ -59,11 +59,11 @@ def test_two_processes_stop_at_a_signal_go_on_and_one_process_continues(programs
     folder = tmp_path / "run"
     pids = start(programs, folder, "num_steps=200", port=free_port())
     try:
-        wait_until(lambda: any(map(has_ended, pids)) or (folder / "checkpoints/last").exists(), seconds=400)
-        assert not any(map(has_ended, pids)), [programs.printed(pid) for pid in pids]
+        wait_until(lambda: any(map(is_gone, pids)) or (folder / "checkpoints/last").exists(), seconds=400)
+        assert not any(map(is_gone, pids)), [programs.printed(pid) for pid in pids]
         for pid in pids:
             os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: all(map(has_ended, pids)), seconds=120)
+        wait_until(lambda: all(map(is_gone, pids)), seconds=120)
     except BaseException:
         for pid in pids:
             os.killpg(pid, signal.SIGKILL)

@@ -93,14 +93,6 @@ class Warm:
         return int(self._server.stdout.readline())
 
 
-def has_ended(pid):
-    """Whether a program is over, waited for or not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
 def serve():
     """Read a request per line, answer with a number: a process id, or the exit code of the one waited for."""
     warm_up()
