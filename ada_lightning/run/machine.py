@@ -55,19 +55,24 @@ def give_back_freed_memory() -> None:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
+_BFLOAT16 = ("avx512_bf16", "amx_bf16", "avx_ne_convert")
+"""Of x86: instructions that multiply or convert bfloat16."""
+
+
 def has_fast_bfloat16(*, on_gpu: bool) -> bool:
     """Whether matrix products in bfloat16 are at least about as fast as in float32 here.
 
-    A GPU since Ampere has them (one that this machine lacks is taken for such), and a CPU for which oneDNN has kernels
-    (x86 with AVX-512 or AMX, some Arm). Elsewhere torch multiplies one number after another, and float32 is several
-    times as fast.
+    A GPU since Ampere has them; one that this machine lacks is taken for such. So has a CPU with instructions for them:
+    x86 with AVX512_BF16, AMX or AVX-NE-CONVERT, and some Arm. Torch also says yes to x86 that has AVX-512 alone, as up
+    to Ice Lake. There oneDNN converts every number, and float32 is up to four times as fast.
     """
     import torch
 
     if on_gpu:
         return not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
     # The very question by which torch chooses between oneDNN and its own loop.
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    has_kernels, machine = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()), torch.cpu.get_capabilities()
+    return has_kernels and (machine["architecture"] != "x86_64" or any(machine.get(name) for name in _BFLOAT16))
 
 
 def concrete_dtype(dtype: str) -> str:

@@ -150,6 +150,13 @@ def test_a_sweep_runs_in_one_process():
         check_sweep(composed("trainer.devices=2"))
 
 
+def let_cpu(monkeypatch, *, kernels, architecture="x86_64", instructions=()):
+    """Have torch answer as on another processor."""
+    found = {"architecture": architecture, **dict.fromkeys(instructions, True)}
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: kernels)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found)
+
+
 @pytest.mark.parametrize(
     ("trainer", "num_gpus", "cpu_has_it", "precision"),
     [
@@ -163,22 +170,32 @@ def test_a_sweep_runs_in_one_process():
     ],
 )
 def test_the_precision_is_one_that_the_hardware_computes_fast_in(trainer, num_gpus, cpu_has_it, precision, monkeypatch):
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: cpu_has_it)
+    let_cpu(monkeypatch, kernels=cpu_has_it, instructions=["avx512_bf16"])
     node = composed(f"trainer={trainer}").trainer
     choose_hardware(node, num_gpus=num_gpus, launched=BY_ITSELF)
     assert node.precision == precision
 
 
 def test_a_precision_that_is_given_stays(monkeypatch):
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    let_cpu(monkeypatch, kernels=False)
     node = composed("trainer=cpu", "trainer.precision=bf16-mixed").trainer
     choose_hardware(node, num_gpus=0, launched=BY_ITSELF)
     assert node.precision == "bf16-mixed"
 
 
-@pytest.mark.parametrize(("cpu_has_it", "dtype"), [(True, "bfloat16"), (False, "float32")])
-def test_an_engine_on_a_cpu_computes_in_what_is_fast_there(cpu_has_it, dtype, monkeypatch):
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: cpu_has_it)
+@pytest.mark.parametrize(
+    ("kernels", "architecture", "instructions", "dtype"),
+    [
+        (False, "x86_64", [], "float32"),
+        (True, "x86_64", ["avx512_f"], "float32"),  # up to Ice Lake: four times as slow as float32
+        (True, "x86_64", ["avx512_f", "avx512_bf16"], "bfloat16"),
+        (True, "x86_64", ["amx_bf16"], "bfloat16"),
+        (True, "x86_64", ["avx_ne_convert"], "bfloat16"),
+        (True, "aarch64", [], "bfloat16"),
+    ],
+)
+def test_an_engine_on_a_cpu_computes_in_what_is_fast_there(kernels, architecture, instructions, dtype, monkeypatch):
+    let_cpu(monkeypatch, kernels=kernels, architecture=architecture, instructions=instructions)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert (concrete_dtype("auto"), concrete_dtype("bfloat16")) == (dtype, "bfloat16")
 
