@@ -52,6 +52,7 @@ START_ONLY = {
     "audit.coverage",
     "audit.logs",
     "benchmarks.busy_machine",
+    "benchmarks.drafts",
     "benchmarks.engine_pool",
     "benchmarks.engines",
     "benchmarks.environment_throughput",
