@@ -9,18 +9,18 @@ from ada_lightning.core.records import ResponseGroup
 
 Drafts = Mapping[tuple[str, int], Sequence[int]]
 """Token ids that guess at responses, by the prompt's id and the index among its responses."""
-_EVEN_SEQUENCES = 40
-"""So many sequences at once take twice as long to decode a token of each as to check as many tokens of drafts: measured
-with the default model on a CPU core (docs/engines.md)."""
+_TWICE_THE_COST = 32
+"""Sequences at once of which a decoded token costs twice what a checked one costs: measured with the default model on a
+CPU core (docs/engines.md). Of a smaller model it is more, and then this checks less often than pays."""
 
 
 class LastResponses:
     """Keeps the responses of an evaluation, and says whether they are worth checking at the next one.
 
     Two policies that are drawn from with one seed give the same tokens up to the first that differs. Checking a draft
-    saves the decoding of those and costs a pass over all of it. A token costs ``1 + 40 / n`` times as much to decode as
-    to check, where n sequences are decoded at once. So drafts pay where the share of tokens that stay is above
-    ``n / (n + 40)``: 0.17 of 8 sequences, 0.44 of 32, 0.76 of 128.
+    saves the decoding of those and costs a pass over all of it. A token costs ``1 + 32 / n`` times as much to decode as
+    to check, where n sequences are decoded at once. So drafts pay where the share of tokens that stay is at least
+    ``n / (n + 32)``: 0.2 with 8 sequences, 0.5 with 32, 0.8 with 128.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class LastResponses:
         Args:
             num_sequences: that are decoded at once.
         """
-        return self._last if self.kept_ratio * (num_sequences + _EVEN_SEQUENCES) > num_sequences else {}
+        return self._last if self.kept_ratio * (num_sequences + _TWICE_THE_COST) >= num_sequences else {}
 
     def note(self, groups: Iterable[ResponseGroup]) -> None:
         """Keep an evaluation's responses and compare them with those of the last one, drafts or not."""

@@ -1,8 +1,9 @@
 """What drafts save of an evaluation: ``python -m research.benchmarks.drafts``.
 
-Two models on a CPU: the tiny one of the field, and SmolLM2-135M on the default task. Each is evaluated, takes a few
+Models on a CPU: the tiny one of the field, and SmolLM2-135M on the default task, as it comes and after a supervised
+start as in the study of a real model. Each is evaluated, takes a few
 updates of GRPO on other prompts, and is evaluated again: with the last evaluation's responses as drafts and without, in
-turns, at several numbers of sequences at once. Before that, the price of a token: decoded, and checked. Seconds are
+turns, at several numbers of sequences at once. Before that, the cost of a token: decoded, and checked. Seconds are
 processor time of one thread, the least of the turns, so that they say little of what else runs on the machine.
 
 Writes ``docs/performance/drafts.json``, where models and parts that are not measured now keep their rows; then
@@ -28,6 +29,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: processor time of threads that wait is no work
 
 import torch
+from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -46,6 +48,8 @@ from research.benchmarks.workload import EOS_TOKEN_IDS, DefaultModel, default_mo
 from research.scripted import ScriptedGrader
 from research.studies.field.sums import problems
 from research.studies.field.warm_start import COMMITTED
+from research.studies.real_model.tasks import worked
+from research.studies.supervised import labelled
 
 SIZES = (8, 32, 128)
 GROUP = 4
@@ -64,6 +68,8 @@ class Setting:
     """Prompts of each, which come once."""
     max_new_tokens: int
     lr: float
+    worked: Sequence[tuple[str, str]] = ()
+    """Questions and answers that the model learns first, four at a time."""
 
 
 class LastNumberGrader(ScriptedGrader):
@@ -93,7 +99,20 @@ def smollm2() -> Setting:
     return Setting("smollm2", model, EOS_TOKEN_IDS, prompts[:32], updates, max_new_tokens=32, lr=1e-5)
 
 
-SETTINGS: dict[str, Callable[[], Setting]] = {"field": field, "smollm2": smollm2}
+def smollm2_started() -> Setting:
+    """Return the same after a supervised start on worked answers, which the runs of the real model have, too."""
+    model = default_model()
+    prompts = model.prompts(16 + 3 * 4 + 8 * 4)
+    updates = [prompts[first:][:4] for first in range(16, 28, 4)]
+    pairs = [(str(each.messages[0]["content"]), worked("chain_sum", each.reference["entry"])) for each in prompts[28:]]
+    return Setting("smollm2_started", model, EOS_TOKEN_IDS, prompts[:16], updates, 32, 1e-5, pairs)
+
+
+SETTINGS: dict[str, Callable[[], Setting]] = {
+    "field": field,
+    "smollm2": smollm2,
+    "smollm2_started": smollm2_started,
+}
 
 
 def main() -> None:
@@ -118,7 +137,7 @@ def main() -> None:
                 save("drafts", **found)
 
 
-def prices(setting: Setting, sizes: Sequence[int], repetitions: int) -> Iterator[dict[str, Any]]:
+def costs(setting: Setting, sizes: Sequence[int], repetitions: int) -> Iterator[dict[str, Any]]:
     """Yield the processor time of a token, in ms: decoded with so many sequences at once, and checked in drafts."""
 
     def least(compute: Callable[..., torch.Tensor], tokens: torch.Tensor, *slots: Sequence[int]) -> float:
@@ -141,6 +160,7 @@ def prices(setting: Setting, sizes: Sequence[int], repetitions: int) -> Iterator
 def measured(setting: Setting, sizes: Sequence[int], repetitions: int) -> Iterator[dict[str, Any]]:
     """Yield a row for each number of sequences at once."""
     model: Any = AutoModelForCausalLM.from_pretrained(setting.model.path, dtype=torch.float32)
+    imitate(model, setting)
     with opened(setting, max(sizes)) as service:
         drafts = responses_of(sampled(service, model, setting.held_out, version=0))
         optimizer = torch.optim.AdamW(model.parameters(), lr=setting.lr, weight_decay=0.0)
@@ -218,6 +238,19 @@ def sampled(
     return done.finish()
 
 
+def imitate(model: Any, setting: Setting) -> None:
+    """Learn the worked answers of a setting, four at a time, with a learning rate that falls from 2e-4 to 0."""
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0)
+    for first in range(0, len(setting.worked), 4):
+        optimizer.param_groups[0]["lr"] = 2e-4 * (1 - first / len(setting.worked))
+        ids_BT, labels_BT = labelled(setting.model.tokenizer, setting.worked[first:][:4])
+        logits_BTV = model(ids_BT).logits[:, :-1]
+        functional.cross_entropy(logits_BTV.flatten(0, 1), labels_BT[:, 1:].flatten()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def learn(model: Any, optimizer: torch.optim.Optimizer, groups: Sequence[ResponseGroup]) -> None:
     """Take one update of GRPO: rewards less the group's mean, over their standard deviation."""
     for group in groups:
@@ -238,7 +271,7 @@ def learn(model: Any, optimizer: torch.optim.Optimizer, groups: Sequence[Respons
     optimizer.zero_grad()
 
 
-PARTS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {"prices": prices, "rows": measured}
+PARTS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {"costs": costs, "rows": measured}
 
 
 if __name__ == "__main__":

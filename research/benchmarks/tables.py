@@ -134,7 +134,11 @@ def _engines() -> str:
     return _of(_load("engines")["rows"], columns)
 
 
-_DRAFT_MODELS = {"field": "tiny model", "smollm2": "SmolLM2-135M"}
+_DRAFT_MODELS = {
+    "field": "tiny model",
+    "smollm2": "SmolLM2-135M",
+    "smollm2_started": "the same after a supervised start",
+}
 
 
 def _drafts() -> str:
@@ -151,7 +155,7 @@ def _drafts() -> str:
     return _of(_load("drafts")["rows"], columns)
 
 
-def _draft_prices() -> str:
+def _draft_costs() -> str:
     columns: dict[str, Cell] = {
         "model": lambda row: _DRAFT_MODELS[row["model"]],
         "sequences at once": "{sequences}",
@@ -159,7 +163,7 @@ def _draft_prices() -> str:
         "checked": "{checked_ms:.2f} ms",
         "ratio": lambda row: f"{row['decoded_ms'] / row['checked_ms']:.1f}",
     }
-    return _of(_load("drafts")["prices"], columns)
+    return _of(_load("drafts")["costs"], columns)
 
 
 def _engine_versions() -> str:
@@ -682,7 +686,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
     "rollout_seconds": _rollout_seconds,
     "drafts": _drafts,
-    "draft_prices": _draft_prices,
+    "draft_costs": _draft_costs,
     "engines": _engines,
     "engine_versions": _engine_versions,
     "busy_machine": _busy_machine,

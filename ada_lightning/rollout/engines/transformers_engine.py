@@ -288,7 +288,7 @@ class TransformersEngine(RolloutEngine):
             first = num_tokens // 2
             if first:
                 self._prefill({tuple(text[:first]): [0]})
-            rows = []
+            rows: list[Tensor] = []
             if self.takes_drafts:
                 checked_1TV = self._decoder.check(torch.tensor([text[first:]]), torch.tensor([first]), [0])
                 rows += checked_1TV[0].float()

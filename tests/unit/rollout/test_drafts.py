@@ -156,9 +156,9 @@ def test_drafts_are_taken_where_they_were_measured(engine):
 def test_the_least_share_that_pays_is_that_of_a_decoding_step_to_a_check():
     last = LastResponses()
     last.note([make_group([1.0, 0.0], num_tokens=[3, 4])])
-    assert last.drafts(39) == {("p7", 0): (5, 6, 7), ("p7", 1): (5, 6, 7, 8)}
-    assert last.drafts(41) == {}, "half of the tokens are taken to stay until it is known"
+    assert last.drafts(32) == {("p7", 0): (5, 6, 7), ("p7", 1): (5, 6, 7, 8)}
+    assert last.drafts(33) == {}, "half of the tokens are taken to stay until it is known"
     last.note([make_group([1.0, 0.0], num_tokens=[6, 4])])  # 3 + 4 of 10
     assert last.kept_ratio == 0.7
-    assert [bool(last.drafts(number)) for number in (8, 32, 93, 94, 128)] == [True, True, True, False, False]
+    assert [bool(last.drafts(number)) for number in (8, 32, 74, 75, 128)] == [True, True, True, False, False]
     assert last.drafts(8) == {("p7", 0): (5, 6, 7, 8, 9, 10), ("p7", 1): (5, 6, 7, 8)}
