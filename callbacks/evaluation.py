@@ -17,6 +17,7 @@ from ada_lightning.core.step_records import EvaluationResult, RolloutResult
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection import AllSelection
+from ada_lightning.rollout.drafts import LastResponses
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
@@ -31,6 +32,8 @@ class Evaluation(RolloutListener):
 
     Where the run keeps an average of its weights, that is measured on the same prompts after them (``eval_average/``).
     Every evaluation of a run draws with the same seeds, so that two policies are compared on the same random numbers.
+    Where the engine takes drafts, it gets the responses of the last evaluation, which makes this one faster and changes
+    nothing else. They are not in checkpoints: the first evaluation after a resume goes without.
 
     Args:
         service: the engine, shared with training.
@@ -79,6 +82,8 @@ class Evaluation(RolloutListener):
         self._rollout_version = -1
         """Policy version when the unfinished tokens were drawn: a later one has been updated with them."""
         self._policy: PolicyModule | None = None
+        self._last, self._last_averaged = LastResponses(), LastResponses()
+        """Of the policy, and of the average of its weights."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Remember whose version says what is finished."""
@@ -147,11 +152,11 @@ class Evaluation(RolloutListener):
         if not prompts:
             self._evaluated_version, self._num_tokens = policy.policy_version, 0
             return
-        result = self._sample(prompts, policy, version=policy.policy_version)
+        result = self._sample(prompts, policy, self._last, version=policy.policy_version)
         metrics = heldout_metrics(result.groups, num_samples=self.num_samples)
         if (average := average_of(trainer)) is not None:
             with average.as_weights():  # a version of its own, so that the engine has the policy's weights loaded anew
-                averaged = self._sample(prompts, policy, version=-2 - policy.policy_version)
+                averaged = self._sample(prompts, policy, self._last_averaged, version=-2 - policy.policy_version)
             figures = heldout_metrics(averaged.groups, num_samples=self.num_samples)
             metrics |= {f"eval_average/{name.removeprefix('eval/')}": value for name, value in figures.items()}
         self._evaluated_version, self._num_tokens = policy.policy_version, 0  # one that is interrupted is still owed
@@ -168,8 +173,12 @@ class Evaluation(RolloutListener):
         for listener in listeners(trainer):
             listener.on_evaluation_end(trainer, policy, evaluation)
 
-    def _sample(self, prompts: Sequence[Prompt], policy: PolicyModule, *, version: int) -> RolloutResult:
+    def _sample(
+        self, prompts: Sequence[Prompt], policy: PolicyModule, last: LastResponses, *, version: int
+    ) -> RolloutResult:
         uniform = UniformSampler(group_size=self.num_samples)
+        takes_drafts = self.service.takes_drafts
+        num_at_once = min(self.service.engine.max_num_seqs, len(prompts) * self.num_samples) if takes_drafts else 0
         step = self.service.sample(
             partial(Step, prompts, sampler=uniform, selection=AllSelection()),
             weights=self.service.engine.weights_of(policy),
@@ -178,5 +187,9 @@ class Evaluation(RolloutListener):
             stage="eval",
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
+            drafts=last.drafts(num_at_once) if takes_drafts else None,
         )
-        return step.result()
+        result = step.result()
+        if takes_drafts:
+            last.note(result.groups)
+        return result

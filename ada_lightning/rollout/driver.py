@@ -14,6 +14,7 @@ from ada_lightning.core.protocols import RolloutEngine, VersionedEngine
 from ada_lightning.core.records import Outcome, Request, ResponsePool, SamplingSettings, Verdict
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
+from ada_lightning.rollout.drafts import Drafts
 from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.grader import Grader
@@ -40,6 +41,7 @@ class Driver:
         grader: reward pool.
         decode: token ids to text.
         episodes: where responses have turns, takes them to environments; None: each is a single turn.
+        drafts: guesses at responses, by prompt and sample index, for an engine that takes them.
         name: unique in the process; part of every request's name.
         by_version: have the engine, a :class:`~ada_lightning.core.protocols.VersionedEngine`, sample each step from its
             own policy version. What waits for a version takes no slot from older ones.
@@ -60,6 +62,7 @@ class Driver:
         grader: Grader,
         decode: Callable[[Sequence[int]], str],
         episodes: OpenEpisodes | None = None,
+        drafts: Drafts | None = None,
         name: str = "0",
         by_version: bool = False,
         probe_of: Callable[[Step], Probe | None] = lambda step: None,
@@ -76,6 +79,7 @@ class Driver:
         self._to_open = iter(steps)
         self._sampling, self._settings = sampling, settings
         self._grader, self._decode, self._episodes, self._name = grader, decode, episodes, name
+        self._drafts = drafts or {}
         self._by_version, self._probe_of, self._outlives_engine = by_version, probe_of, outlives_engine
         self._waiting, self._ended = waiting, ended
         self._report, self._interrupt_check = report, interrupt_check
@@ -177,7 +181,9 @@ class Driver:
         self._generating |= {self._request_id(request): (step, request) for step, request in asked}
         for step, request in asked:
             submit = self._submitter(engine, step)
-            guarded(submit, self._request_id(request), request.ids, self._limited(request), request.seed)
+            draft = self._drafts.get((request.prompt.prompt_id, request.sample_index))
+            options = {"draft": draft} if draft else {}
+            guarded(submit, self._request_id(request), request.ids, self._limited(request), request.seed, **options)
 
     @property
     def _num_out(self) -> int:

@@ -59,6 +59,10 @@ class EngineSupervisor:
         """Type that it wants weights in, once it is open."""
         self.takes_adapters = False
         """Whether it wants a policy's adapters alone."""
+        self.takes_drafts = False
+        """Whether a guess at a response makes it faster."""
+        self.max_num_seqs = 0
+        """Sequences at once, once it is open."""
         self.serves_versions = False
         """Whether it samples from several policy versions at once."""
         self.loaded_version: int | None = None
@@ -100,6 +104,7 @@ class EngineSupervisor:
             raise EngineError(f"it did not start: {type(error).__name__}: {error}") from error
         self.loaded_version = None
         self.weight_dtype, self.takes_adapters = self._engine.weight_dtype, self._engine.takes_adapters
+        self.takes_drafts, self.max_num_seqs = self._engine.takes_drafts, self._engine.max_num_seqs
         self.serves_versions = isinstance(self._engine, VersionedEngine) and self._engine.serves_versions
 
     def opened(self) -> RolloutEngine:

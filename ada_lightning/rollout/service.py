@@ -17,6 +17,7 @@ from ada_lightning.core.records import ResponsePool, SamplingSettings
 from ada_lightning.core.schedule import Continuous, Schedule
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
+from ada_lightning.rollout.drafts import Drafts
 from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.engine_supervisor import EngineSupervisor
 from ada_lightning.rollout.engines.errors import EngineError
@@ -189,6 +190,7 @@ class RolloutService:
         interrupt_check: Callable[[], None] = lambda: None,
         probe: Probe | None = None,
         ended: Callable[[ResponsePool], object] = lambda pool: None,
+        drafts: Drafts | None = None,
     ) -> Step:
         """Return a step that the given policy version has completed, when everybody else is done with the engine.
 
@@ -209,12 +211,20 @@ class RolloutService:
             probe: what is drawn when the engine has the weights, before the first request.
             ended: called with every pool as soon as it is complete; once more, with another pool for the same prompt,
                 where the step is repeated with another engine.
+            drafts: guesses at the responses of an evaluation, only where :attr:`takes_drafts`. They change its time
+                and nothing else.
 
         Raises:
+            ValueError: drafts for something else than an evaluation, or where none are taken.
             EngineError: the engine broke more often in a row than ``max_engine_restarts``.
             RunStoppedError: the reward has graded nothing, neither in this rollout nor before.
             RuntimeError: the service is not open.
         """
+        if drafts and not (stage == "eval" and self.takes_drafts):
+            raise ValueError(
+                f"drafts came for stage {stage!r}, and takes_drafts is {self.takes_drafts}; give them to evaluations, "
+                "where the service takes them"
+            )
         sampling = sampling or self.sampling
         settings = self.settings
         if stage == "eval":
@@ -229,7 +239,7 @@ class RolloutService:
                     self.engine.sync(policy_version, weights, clock)
                     if probe is not None:
                         probe.run(self.engine.opened())
-                    self._drive(step, settings, sampling, clock, interrupt_check, ended)
+                    self._drive(step, settings, sampling, clock, interrupt_check, ended, drafts)
                 except EngineError as error:
                     num_broken += 1
                     self.engine.give_up(error, num_broken)
@@ -285,6 +295,15 @@ class RolloutService:
             self._thread = SamplingThread(self.engine, partial(self.driver, **whole), check)
         begun = partial(self._begun, begin, **whole, stage="train", policy_version=policy_version)
         return self._thread.start(begun, **options)
+
+    @property
+    def takes_drafts(self) -> bool:
+        """Whether guesses at the responses of an evaluation make it faster.
+
+        Where reproducible, what the engine computes depends on seeds and weights alone, down to the last digit. The
+        turns of an episode are requests of their own, which no earlier response of the prompt guesses at.
+        """
+        return self.engine.takes_drafts and not self.reproducible and self.environment is None
 
     @property
     def samples_beside_trainer(self) -> bool:
@@ -363,6 +382,7 @@ class RolloutService:
         clock: PhaseClock,
         interrupt_check: Callable[[], None],
         ended: Callable[[ResponsePool], object],
+        drafts: Drafts | None,
     ) -> None:
         """Sample and let rest. A method, so that its end leaves no variable that holds a broken engine."""
         is_training = step.stage not in ("eval", "preview")  # else waiting belongs to what it is done for
@@ -375,6 +395,7 @@ class RolloutService:
             report=lambda: clock.report(step.stats.num_drawn, step.num_launched),
             interrupt_check=interrupt_check,
             ended=ended,
+            drafts=drafts,
         )
         with clock.phase("rollout" if is_training else step.stage):
             started = time.monotonic()

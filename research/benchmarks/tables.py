@@ -134,6 +134,38 @@ def _engines() -> str:
     return _of(_load("engines")["rows"], columns)
 
 
+_DRAFT_MODELS = {
+    "field": "tiny model",
+    "smollm2": "SmolLM2-135M",
+    "smollm2_started": "the same after a supervised start",
+}
+
+
+def _drafts() -> str:
+    columns: dict[str, Cell] = {
+        "model": lambda row: _DRAFT_MODELS[row["model"]],
+        "updates between": "{updates}",
+        "sequences at once": "{sequences}",
+        "tokens kept": "{kept_ratio:.0%}",
+        "seconds without": lambda row: f"{min(row['plain_s']):.1f}",
+        "with drafts": lambda row: f"{min(row['with_drafts_s']):.1f}",
+        "times faster": "{gain:.2f}",
+        "same responses": "{num_equal} of {responses}",
+    }
+    return _of(_load("drafts")["rows"], columns)
+
+
+def _draft_costs() -> str:
+    columns: dict[str, Cell] = {
+        "model": lambda row: _DRAFT_MODELS[row["model"]],
+        "sequences at once": "{sequences}",
+        "a token decoded": "{decoded_ms:.2f} ms",
+        "checked": "{checked_ms:.2f} ms",
+        "ratio": lambda row: f"{row['decoded_ms'] / row['checked_ms']:.1f}",
+    }
+    return _of(_load("drafts")["costs"], columns)
+
+
 def _engine_versions() -> str:
     columns: dict[str, Cell] = {
         "vLLM": "{vllm}",
@@ -653,6 +685,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed": _speed,
     "rollout": _rollout,
     "rollout_seconds": _rollout_seconds,
+    "drafts": _drafts,
+    "draft_costs": _draft_costs,
     "engines": _engines,
     "engine_versions": _engine_versions,
     "busy_machine": _busy_machine,

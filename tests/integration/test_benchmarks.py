@@ -43,6 +43,7 @@ START_ONLY = {
     "benchmarks.age_limits",
     "benchmarks.allocators",
     "benchmarks.busy_machine",
+    "benchmarks.drafts",
     "benchmarks.engine_pool",
     "benchmarks.engines",
     "benchmarks.environment_throughput",

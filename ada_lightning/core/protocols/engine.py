@@ -30,6 +30,8 @@ class RolloutEngine:
     """Whether :meth:`load_weights` takes only a policy's adapters and keeps the weights that it was opened with."""
     num_workers: int = 1
     """Processes that a weight transfer goes to."""
+    takes_drafts: bool = False
+    """Whether :meth:`submit` also takes ``draft``: token ids that guess at the response. They change its time alone."""
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response. Raises ValueError where the prompt leaves no room for a response."""

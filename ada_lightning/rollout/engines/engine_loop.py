@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -30,6 +30,8 @@ class Call:
     arguments: tuple[Any, ...] = ()
     policy_version: int | None = None
     """Of the weights that the engine has afterwards, where those are others."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of ``submit``, by name: a policy version or a draft, which only some engines take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Ready:
     takes_adapters: bool = False
     serves_versions: bool = False
     """Whether it samples from several policy versions at once by itself."""
+    takes_drafts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ class EngineLoop:
             if isinstance(command, Stop):
                 return False
             if command.method == "submit":
-                engine.submit(*command.arguments)
+                engine.submit(*command.arguments, **command.options)
                 continue
             if command.method in ("load_weights", "publish"):
                 result: Any = _read(getattr(engine, command.method), *command.arguments)
@@ -201,4 +204,5 @@ def _introduction(engine: RolloutEngine) -> Ready:
         can_sleep=engine.sleep_level > 0,
         takes_adapters=engine.takes_adapters,
         serves_versions=isinstance(engine, VersionedEngine) and engine.serves_versions,
+        takes_drafts=engine.takes_drafts,
     )

@@ -90,6 +90,7 @@ class EnginePool(VersionedEngine):
         self.max_model_tokens = min(seat.told.max_model_tokens for seat in self._seats)
         self.weight_dtype = self._seats[0].told.weight_dtype
         self.takes_adapters = self._seats[0].told.takes_adapters
+        self.takes_drafts = all(seat.told.takes_drafts for seat in self._seats)
         self._holds_versions = self._seats[0].told.serves_versions
         self._note_size()
 
@@ -119,8 +120,9 @@ class EnginePool(VersionedEngine):
         settings: SamplingSettings,
         seed: int | None,
         policy_version: int | None = None,
+        draft: Sequence[int] = (),
     ) -> None:
-        """Queue one response; returns at once.
+        """Queue one response; returns at once. A ``draft`` is for engines that take one (``takes_drafts``).
 
         Raises:
             ValueError: no room for the prompt and its longest response, or no weights of the version.
@@ -131,8 +133,11 @@ class EnginePool(VersionedEngine):
         version = self._policy_version if policy_version is None else policy_version
         if version not in self.versions:
             raise ValueError(f"the pool has policy versions {sorted(self.versions)}, not {version}; publish it first")
-        named = (version,) if self._holds_versions and version >= 0 else ()
-        self._queue.add(Call(0, "submit", (request_id, tuple(prompt_ids), settings, seed, *named)), version)
+        options: dict[str, Any] = {"policy_version": version} if self._holds_versions and version >= 0 else {}
+        if draft:
+            options["draft"] = tuple(draft)
+        request = (request_id, tuple(prompt_ids), settings, seed)
+        self._queue.add(Call(0, "submit", request, options=options), version)
         self._dispatch()
 
     def poll(self) -> list[Outcome]:

@@ -20,14 +20,14 @@ class EngineError(RuntimeError):
         )
 
 
-def guarded(call: Callable[..., T], *args: object) -> T:
+def guarded(call: Callable[..., T], *args: object, **options: object) -> T:
     """Call a method of the engine.
 
     Raises:
         EngineError: whatever it raised.
     """
     try:
-        return call(*args)
+        return call(*args, **options)
     except EngineError:
         raise
     except Exception as error:

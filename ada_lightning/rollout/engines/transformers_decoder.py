@@ -1,5 +1,7 @@
 """One decoding step of a transformers model: a token in, logits of the next one out, for every slot in use.
 
+Or several tokens in, and the logits after each of them out: that is how a draft is checked.
+
 The next token is drawn with numbers that belong to the request, so other requests in the batch change nothing.
 """
 
@@ -23,7 +25,7 @@ class Slots:
 
     The caches of transformers hold a batch that began together. Here a slot is given to the next sequence when one has
     ended. A decoding step writes each row at its own position and reads as many positions as the longest row has. What
-    lies beyond a row's own position is left over from another sequence, and masked.
+    lies beyond a row's own position is left over from another sequence or from a wrong draft, and masked.
 
     Args:
         num_slots: sequences.
@@ -36,7 +38,8 @@ class Slots:
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
         self._places_of: dict[int, Tensor] = {}
         """By number of heads."""
-        self._positions_B: Tensor | None = None
+        self._positions_BT: Tensor | None = None
+        self._slots_B: Tensor | None = None
         self._length = 0
 
     def store(self, slots: Sequence[int], sources: Sequence[int], prefilled: Any) -> None:
@@ -62,33 +65,43 @@ class Slots:
             keys_SHTD[to, :, :length] = keys_SHTD[of, :, :length]
             values_SHTD[to, :, :length] = values_SHTD[of, :, :length]
 
-    def point(self, positions_B: Tensor, length: int) -> None:
-        """Say where the next step writes: in the first B slots, each at its position, reading ``length`` positions."""
-        self._positions_B = positions_B
+    def point(self, positions_BT: Tensor, length: int, slots_B: Tensor | None = None) -> None:
+        """Say where the next pass writes: T tokens of each slot at their positions, reading ``length`` positions.
+
+        Args:
+            positions_BT: of the tokens.
+            length: positions that are read.
+            slots_B: whose tokens they are; None: of the first B.
+        """
+        self._positions_BT, self._slots_B = positions_BT, slots_B
         self._places_of.clear()
         self._length = length
 
-    def update(self, keys_BH1D: Tensor, values_BH1D: Tensor, layer_index: int, *_: Any) -> tuple[Tensor, Tensor]:
-        """Write a token of each sequence and return all that a layer may attend to; called by the model."""
-        size, num_heads = keys_BH1D.shape[:2]
-        keys_SHTD, values_SHTD = self._layer(layer_index, keys_BH1D, values_BH1D)
-        places_BH = self._places(num_heads)
-        keys_SHTD.view(-1, keys_SHTD.shape[-1])[places_BH] = keys_BH1D[:, :, 0]
-        values_SHTD.view(-1, values_SHTD.shape[-1])[places_BH] = values_BH1D[:, :, 0]
-        return keys_SHTD[:size, :, : self._length], values_SHTD[:size, :, : self._length]
+    def update(self, keys_BHTD: Tensor, values_BHTD: Tensor, layer_index: int, *_: Any) -> tuple[Tensor, Tensor]:
+        """Write tokens of each sequence and return all that a layer may attend to; called by the model."""
+        size, num_heads = keys_BHTD.shape[:2]
+        keys_SHTD, values_SHTD = self._layer(layer_index, keys_BHTD, values_BHTD)
+        places_BHT = self._places(num_heads)
+        keys_SHTD.view(-1, keys_SHTD.shape[-1])[places_BHT] = keys_BHTD
+        values_SHTD.view(-1, values_SHTD.shape[-1])[places_BHT] = values_BHTD
+        rows = slice(size) if self._slots_B is None else self._slots_B
+        return keys_SHTD[rows, :, : self._length], values_SHTD[rows, :, : self._length]
 
     def _places(self, num_heads: int) -> Tensor:
-        """Return the row of memory that each head of each sequence writes, once for all layers of a step.
+        """Return the rows of memory that each head of each sequence writes, once for all layers of a pass.
 
         One index: by two with heads between them, deterministic torch on a GPU copies all the memory there and back.
         """
         if num_heads not in self._places_of:
-            assert self._positions_B is not None
+            assert self._positions_BT is not None
             rows_B, heads_H = (
-                torch.arange(number, device=self._positions_B.device) for number in (len(self._positions_B), num_heads)
+                torch.arange(number, device=self._positions_BT.device)
+                for number in (len(self._positions_BT), num_heads)
             )
-            places_BH = (rows_B[:, None] * num_heads + heads_H) * self.num_tokens + self._positions_B[:, None]
-            self._places_of[num_heads] = places_BH
+            if self._slots_B is not None:
+                rows_B = self._slots_B
+            places_BH1 = ((rows_B[:, None] * num_heads + heads_H) * self.num_tokens)[:, :, None]
+            self._places_of[num_heads] = places_BH1 + self._positions_BT[:, None]
         return self._places_of[num_heads]
 
     def _layer(self, index: int, keys_BHTD: Tensor, values_BHTD: Tensor) -> tuple[Tensor, Tensor]:
@@ -131,7 +144,7 @@ def attend(
     if odd := [name for name in ("softcap", "s_aux", "position_bias") if others.get(name) is not None]:
         raise ValueError(f"attention with {odd[0]} is not what rollout=transformers computes; use a vLLM engine")
     size, num_heads, num_queries, _ = query_BHTC.shape
-    if num_queries > 1 or attention_mask is None:  # prompts
+    if num_queries > 1 or attention_mask is None:  # prompts and drafts
         output: tuple[Tensor, None] = sdpa_attention_forward(
             module, query_BHTC, key_BNLC, value_BNLC, attention_mask, scaling=scaling, **others
         )
@@ -186,7 +199,7 @@ class Decoder:
             torch.nn.functional.pad(each, padding).to(self._model.device) for each in (tokens_B, positions_B)
         )
         if not self._captures:
-            return self._logits(tokens, positions, length)[: len(tokens_B)]
+            return self._next(tokens, positions, length)[: len(tokens_B)]
         if (size, length) not in self._graphs:
             self._graphs[size, length] = self._captured(tokens, positions, length)
         graph, tokens_in, positions_in, logits = self._graphs[size, length]
@@ -195,6 +208,23 @@ class Decoder:
         graph.replay()
         return logits[: len(tokens_B)]
 
+    def check(self, tokens_BT: Tensor, positions_B: Tensor, slots: Sequence[int]) -> Tensor:
+        """Write T tokens of each of some slots, from its position on.
+
+        Args:
+            tokens_BT: on the CPU; behind the last one of a row, any.
+            positions_B: where the first of them stands, on the CPU.
+            slots: whose they are.
+
+        Returns:
+            Logits of what follows each token, shape ``(B, T, V)``.
+        """
+        # Nobody reads the last position of a slot: the token that would stand there is drawn and not taken in.
+        last = self._slots.num_tokens - 1
+        positions_BT = (positions_B[:, None] + torch.arange(tokens_BT.shape[1])).clamp(max=last)
+        length, device = int(positions_BT.max()) + 1, self._model.device
+        return self._logits(tokens_BT.to(device), positions_BT.to(device), length, torch.tensor(slots, device=device))
+
     def _captured(
         self, tokens_B: Tensor, positions_B: Tensor, length: int
     ) -> tuple[torch.cuda.CUDAGraph, Tensor, Tensor, Tensor]:
@@ -202,25 +232,28 @@ class Decoder:
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):  # kernels are chosen and memory is made outside of the graph
             for _ in range(2):
-                self._logits(tokens_B, positions_B, length)
+                self._next(tokens_B, positions_B, length)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            logits_BV = self._logits(tokens_B, positions_B, length)
+            logits_BV = self._next(tokens_B, positions_B, length)
         return graph, tokens_B, positions_B, logits_BV
 
-    def _logits(self, tokens_B: Tensor, positions_B: Tensor, length: int) -> Tensor:
-        self._slots.point(positions_B, length)
-        is_seen_BL = torch.arange(length, device=positions_B.device) <= positions_B[:, None]
+    def _next(self, tokens_B: Tensor, positions_B: Tensor, length: int) -> Tensor:
+        return self._logits(tokens_B[:, None], positions_B[:, None], length)[:, -1]
+
+    def _logits(self, tokens_BT: Tensor, positions_BT: Tensor, length: int, slots_B: Tensor | None = None) -> Tensor:
+        self._slots.point(positions_BT, length, slots_B)
+        is_seen_BTL = torch.arange(length, device=positions_BT.device) <= positions_BT[:, :, None]
         output = self._model(
-            input_ids=tokens_B[:, None],
-            position_ids=positions_B[:, None],
-            attention_mask=is_seen_BL[:, None, None],
+            input_ids=tokens_BT,
+            position_ids=positions_BT,
+            attention_mask=is_seen_BTL[:, None],
             past_key_values=self._slots,
             use_cache=True,
         )
-        logits_BV: Tensor = output.logits[:, -1]
-        return logits_BV
+        logits_BTV: Tensor = output.logits
+        return logits_BTV
 
 
 def _power_of_two(number: int, smallest: int) -> int:

@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +31,11 @@ _NUM_CHECKED = 8
 _LARGEST_GAP = {"float32": 0.01, "float16": 0.3, "bfloat16": 0.3}
 """Of logits, in standard deviations, mean over the vocabulary. Of the default model: rounding alone 1e-5 in float32 and
 0.07 in bfloat16, tokens one place off 0.4 and 0.24; so in half precision only a grosser mistake is found."""
+_FIRST_CHECK = 32
+"""Tokens of a draft that are checked first; then as many as were right so far: of a long draft that goes wrong at its
+beginning, the rest is not computed."""
+_MOST_LOGITS = 2**25
+"""Of one pass that checks drafts: 128 MiB in float32, as many as 682 tokens of a vocabulary of 49,152 have."""
 
 
 @dataclass(slots=True)
@@ -39,6 +45,8 @@ class _Request:
     settings: SamplingSettings
     uniforms: np.ndarray
     """One for each token that may be drawn."""
+    draft: tuple[int, ...] = ()
+    """What may follow the response so far, as far as it is not checked: a token less than may be drawn, at most."""
     response_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
 
@@ -52,6 +60,25 @@ class _Request:
         """Where that token stands."""
         return len(self.prompt_ids) + len(self.response_ids) - 1
 
+    def next_uniforms(self, number: int) -> np.ndarray:
+        """Return those of the tokens that are drawn next."""
+        return self.uniforms[len(self.response_ids) :][:number]
+
+    def num_to_check(self, most: int) -> int:
+        """How many tokens are drawn by one pass over the next part of the draft; 0 without a draft."""
+        return min(len(self.draft) + 1, max(_FIRST_CHECK, len(self.response_ids)), most) if self.draft else 0
+
+    def add(self, token: int, logprob: float) -> None:
+        """Append a token that was drawn.
+
+        Raises:
+            RuntimeError: its log-probability is not finite.
+        """
+        if not math.isfinite(logprob):
+            raise RuntimeError(f"the model's logits after {self.position + 1} tokens are not finite")
+        self.response_ids.append(token)
+        self.logprobs.append(logprob)
+
 
 class TransformersEngine(RolloutEngine):
     """A :class:`~ada_lightning.core.protocols.RolloutEngine` on a model of transformers, batched continuously.
@@ -59,6 +86,11 @@ class TransformersEngine(RolloutEngine):
     A sequence that ends makes room for the next one at once. Prompts that are waiting are computed together, equal ones
     once, up to their last token: with that one decoding begins. Memory for keys and values is taken whole,
     ``max_num_seqs`` times ``max_model_tokens``; no prefix is kept from one batch of prompts to the next.
+
+    On a CPU a request may come with a draft, a guess at its response. One pass computes many of its tokens. Each place
+    is then drawn with the request's own number, as without a draft. What is drawn up to the first difference is the
+    response so far, and decoding goes on from there. So a draft changes nothing but the time, whatever it says: the
+    response is the same, up to rounding of the logits.
 
     Args:
         model_path: folder of a Hugging Face checkpoint; only its architecture matters after the first ``load_weights``.
@@ -110,6 +142,7 @@ class TransformersEngine(RolloutEngine):
         )
         check_layers(model.config.get_text_config(), max_model_tokens)
         self._model = model.to(device).eval().requires_grad_(False)
+        self._vocab_size = model.config.get_text_config().vocab_size
         with log_file.open("a", encoding="utf-8") as file:
             file.write(f"{type(model).__name__} in {self.weight_dtype} on {device}\n")
         self._slots = Slots(max_num_seqs, max_model_tokens)
@@ -117,6 +150,7 @@ class TransformersEngine(RolloutEngine):
         self._unseeded = np.random.default_rng()
         self._waiting: deque[_Request] = deque()
         self._free = list(range(max_num_seqs))  # a heap: slots in use are kept together at the front
+        self.takes_drafts = device == "cpu"  # measured there alone: docs/engines.md
         self._running: dict[int, _Request] = {}
         self._check_decoding()
 
@@ -146,8 +180,15 @@ class TransformersEngine(RolloutEngine):
         if arguments.get("device") == "cuda" and not torch.cuda.is_available():
             raise ValueError("rollout.engine.device = cuda, but torch sees no GPU on this machine; use device=auto")
 
-    def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
-        """Queue one response.
+    def submit(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        settings: SamplingSettings,
+        seed: int | None,
+        draft: Sequence[int] = (),
+    ) -> None:
+        """Queue one response; ``draft`` is a guess at it, which may be wrong.
 
         Raises:
             ValueError: prompt and longest response together exceed ``max_model_tokens``, or the prompt is empty.
@@ -157,27 +198,32 @@ class TransformersEngine(RolloutEngine):
             raise ValueError(f"request {request_id} has an empty prompt")
         generator = self._unseeded if seed is None else np.random.default_rng(seed)
         uniforms = generator.random(settings.max_new_tokens)
-        self._waiting.append(_Request(request_id, tuple(prompt_ids), settings, uniforms))
+        guess = takewhile(self._may_go_on, draft[: settings.max_new_tokens - 1] if self.takes_drafts else ())
+        self._waiting.append(_Request(request_id, tuple(prompt_ids), settings, uniforms, tuple(guess)))
 
     @torch.inference_mode()
     def poll(self) -> list[Outcome]:
-        """Let waiting requests in, draw one token of every running one, and return what finished.
+        """Let waiting requests in, check their drafts, draw one token of every running one; return what finished.
 
         Raises:
             RuntimeError: the model's logits are not finite.
         """
-        self._admit()
+        finished: list[Outcome] = []
+        while self._waiting and self._free:  # where a draft was right to its end, its slot is free at once
+            self._admit()
+            self._check_drafts()
+            finished += self._finished()
         if not self._running:
-            return []
+            return finished
         self._close_ranks()
         size = max(self._running) + 1
         tokens, positions = [0] * size, [0] * size
         for slot, request in self._running.items():
             tokens[slot], positions[slot] = request.last_token, request.position
         logits_BV = self._decoder.step(torch.tensor(tokens), torch.tensor(positions))
-        for settings, slots in self._by_settings().items():
+        for settings, slots in self._by_settings(self._running).items():
             self._append(slots, logits_BV, settings)
-        return self._finished()
+        return finished + self._finished()
 
     def abort(self, request_ids: Sequence[str]) -> int:
         """Drop requests. Return how many tokens had been generated for them."""
@@ -235,14 +281,17 @@ class TransformersEngine(RolloutEngine):
         if not self._model._can_set_attn_implementation():
             raise ValueError(f"{refused}: it has attention of its own; use a vLLM engine")
         num_tokens = min(_NUM_CHECKED, self.max_model_tokens)
-        text = [1 + index % (self._model.config.get_text_config().vocab_size - 1) for index in range(num_tokens)]
+        text = [1 + index % (self._vocab_size - 1) for index in range(num_tokens)]
         whole_TV = self._model(torch.tensor([text], device=self._model.device), use_cache=False).logits[0].float()
         try:
             self._model.set_attn_implementation(IMPLEMENTATION)
             first = num_tokens // 2
             if first:
                 self._prefill({tuple(text[:first]): [0]})
-            rows = []
+            rows: list[Tensor] = []
+            if self.takes_drafts:
+                checked_1TV = self._decoder.check(torch.tensor([text[first:]]), torch.tensor([first]), [0])
+                rows += checked_1TV[0].float()
             for position in range(first, num_tokens):
                 logits_1V = self._decoder.step(torch.tensor([text[position]]), torch.tensor([position]))
                 rows.append(logits_1V[0].to(torch.float32, copy=True))  # the next step overwrites them
@@ -253,7 +302,8 @@ class TransformersEngine(RolloutEngine):
                     f"sequences of rollout.max_model_tokens = {self.max_model_tokens}; lower one of them"
                 ) from error
             raise ValueError(f"{refused} ({type(error).__name__}: {error}); use a vLLM engine") from error
-        gap = (torch.stack(rows) - whole_TV[first:]).abs().mean() / whole_TV.std()
+        expected = whole_TV[first:].repeat(len(rows) // (num_tokens - first), 1)
+        gap = (torch.stack(rows) - expected).abs().mean() / whole_TV.std()
         if not gap < _LARGEST_GAP[self.weight_dtype]:
             raise ValueError(
                 f"{refused}: its logits differ by {gap:.2g} standard deviations from those of a whole text; use a vLLM "
@@ -294,27 +344,65 @@ class TransformersEngine(RolloutEngine):
         rows = [row for row, slots in enumerate(slots_of.values()) for _ in slots]
         self._slots.store([slot for slots in slots_of.values() for slot in slots], rows, cache)
 
-    def _by_settings(self) -> dict[SamplingSettings, list[int]]:
+    def _may_go_on(self, token: int) -> bool:
+        """Whether a response may have this token and others behind it."""
+        return 0 <= token < self._vocab_size and token not in self._eos_token_ids
+
+    def _check_drafts(self) -> None:
+        """Draw what drafts guess, the next part of each, as long as some of them are right."""
+        most = max(1, min(_MOST_LOGITS // self._vocab_size, self._max_prefill_tokens))
+        while drafted := [slot for slot, request in self._running.items() if request.draft]:
+            drafted.sort(key=lambda slot: self._running[slot].num_to_check(most))
+            while drafted:  # those that are alike in length together
+                num_rows = max(1, most // self._running[drafted[-1]].num_to_check(most))
+                self._check(drafted[-num_rows:], most)
+                del drafted[-num_rows:]
+
+    def _check(self, slots: list[int], most: int) -> None:
+        """Draw every position of a part of some drafts, and keep what is drawn up to the first difference."""
+        requests = [self._running[slot] for slot in slots]
+        counts = [request.num_to_check(most) for request in requests]
+        longest = max(counts)
+        texts = [[request.last_token, *request.draft][:count] for request, count in zip(requests, counts, strict=True)]
+        tokens_BT = torch.tensor([[*text, *[0] * (longest - len(text))] for text in texts])
+        positions_B = torch.tensor([request.position for request in requests])
+        logits_BTV = self._decoder.check(tokens_BT, positions_B, slots)
+        for settings, of_settings in self._by_settings(slots).items():
+            rows = [slots.index(slot) for slot in of_settings]
+            logits_NV = torch.cat([logits_BTV[row, : counts[row]] for row in rows])
+            uniforms = np.concatenate([requests[row].next_uniforms(counts[row]) for row in rows])
+            tokens, logprobs = draw(logits_NV, torch.from_numpy(uniforms).to(logits_NV.device), settings)
+            drawn = iter(zip(tokens.tolist(), logprobs.tolist(), strict=True))
+            for row in rows:
+                self._accept(requests[row], list(islice(drawn, counts[row])))
+
+    def _accept(self, request: _Request, drawn: list[tuple[int, float]]) -> None:
+        """Add what was drawn up to the first token that is not the draft's."""
+        for place, (token, logprob) in enumerate(drawn):
+            request.add(token, logprob)
+            if place == len(request.draft) or token != request.draft[place]:
+                request.draft = ()
+                return
+        request.draft = request.draft[len(drawn) :]
+
+    def _by_settings(self, slots: Iterable[int]) -> dict[SamplingSettings, list[int]]:
         groups: dict[SamplingSettings, list[int]] = {}
-        for slot, request in self._running.items():
-            groups.setdefault(request.settings, []).append(slot)
+        for slot in slots:
+            groups.setdefault(self._running[slot].settings, []).append(slot)
         return groups
 
     def _append(self, slots: list[int], logits_BV: Tensor, settings: SamplingSettings) -> None:
         """Draw the next token of some slots."""
         requests = [self._running[slot] for slot in slots]
-        uniforms = torch.tensor([request.uniforms[len(request.response_ids)] for request in requests])
+        uniforms = torch.from_numpy(np.concatenate([request.next_uniforms(1) for request in requests]))
         tokens, logprobs = draw(logits_BV[slots], uniforms.to(logits_BV.device), settings)
         for request, token, logprob in zip(requests, tokens.tolist(), logprobs.tolist(), strict=True):
-            if not math.isfinite(logprob):
-                raise RuntimeError(f"the model's logits after {request.position + 1} tokens are not finite")
-            request.response_ids.append(token)
-            request.logprobs.append(logprob)
+            request.add(token, logprob)
 
     def _finished(self) -> list[Outcome]:
         found = []
         for slot, request in list(self._running.items()):
-            is_ended = request.response_ids[-1] in self._eos_token_ids
+            is_ended = bool(request.response_ids) and request.response_ids[-1] in self._eos_token_ids
             if is_ended or len(request.response_ids) == request.settings.max_new_tokens:
                 self._release(slot)
                 found.append(

@@ -1,18 +1,26 @@
 """When the callback evaluates, seen by a service that only counts; tests/integration has a real one."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import torch
 from lightning.pytorch import LightningDataModule, LightningModule
 
 from ada_lightning.callbacks.evaluation import Evaluation
-from ada_lightning.core.records import SamplingSettings
+from ada_lightning.callbacks.rollout_listener import RolloutListener
+from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.core.step_records import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.ranks import Ranks
+from ada_lightning.rollout.drafts import responses_of
+from ada_lightning.rollout.engines.transformers_decoder import Decoder
+from ada_lightning.rollout.engines.transformers_engine import TransformersEngine
+from ada_lightning.rollout.service import RolloutService
 from ada_lightning.run.phase_clock import PhaseClock
 from ada_lightning.training.policy import PolicyModule
-from tests.builders import make_group, make_prompt
+from tests.builders import InstantGrader, make_group, make_prompt
+from tests.integration.test_vllm_engine import PROMPTS, load, named
 
 
 class Policy(PolicyModule):
@@ -33,15 +41,17 @@ class Data(RolloutDataModule):
 class Service:
     """Notes which policy was evaluated; one that is to be interrupted is."""
 
-    engine = SimpleNamespace(weights_of=lambda policy: None)
+    engine = SimpleNamespace(weights_of=lambda policy: None, max_num_seqs=8)
 
-    def __init__(self, interrupted_at=-1):
+    def __init__(self, interrupted_at=-1, *, takes_drafts=False):
         self.evaluated, self.interrupted_at = [], interrupted_at
+        self.drafts, self.takes_drafts = [], takes_drafts
 
-    def sample(self, begin, *, policy_version, **_):
+    def sample(self, begin, *, policy_version, drafts, **_):
         if policy_version == self.interrupted_at:
             raise KeyboardInterrupt
         self.evaluated.append(policy_version)
+        self.drafts.append(drafts)
         result = RolloutResult(0, policy_version, (make_group([1.0, 0.0]),), RolloutStats())
         return SimpleNamespace(result=lambda: result)
 
@@ -49,11 +59,13 @@ class Service:
 class Run:
     """Steps of 30 tokens, as a trainer drives the callback."""
 
-    def __init__(self, service, *, state=None, first_step=0, **options):
+    def __init__(self, service, *, state=None, first_step=0, policy=None, prompts=(), max_new_tokens=4, **options):
         self.evaluation = Evaluation(
-            service=service, num_samples=2, num_prompts=1, sampling=SamplingSettings(max_new_tokens=4), **options
-        )
-        self.policy, self.datamodule = Policy(), Data(num_steps=20)
+            service=service, num_samples=2, num_prompts=len(prompts) or 1,
+            sampling=SamplingSettings(max_new_tokens=max_new_tokens), **options,
+        )  # fmt: skip
+        self.policy, self.datamodule = policy or Policy(), Data(num_steps=20)
+        self.datamodule.heldout_prompts = prompts or self.datamodule.heldout_prompts
         self.loggers, self.callbacks, self.should_stop = [], [], False
         self.policy.policy_version = self.datamodule.num_updates_done = first_step
         self.evaluation.setup(self, self.policy, "fit")
@@ -122,3 +134,70 @@ def test_a_run_that_was_killed_after_its_last_update_gets_its_final_figure(done,
     service = Service()
     Run(service, state={"evaluated_version": evaluated, "tokens_since": 0}, first_step=done)
     assert service.evaluated == expected
+
+
+LAST = {("p7", 0): (5, 6), ("p7", 1): (5, 6)}
+
+
+def test_the_responses_of_an_evaluation_are_the_drafts_of_the_next():
+    service = Service(takes_drafts=True)
+    run = Run(service, every_n_steps=2)
+    run.steps(4)
+    assert (service.evaluated, service.drafts) == ([0, 2, 4], [{}, LAST, LAST])
+    resumed = Service(takes_drafts=True)
+    Run(resumed, state=run.evaluation.state_dict(), first_step=4, every_n_steps=2).steps(2)
+    assert resumed.drafts == [{}], "none are in a checkpoint"
+    without = Service()
+    Run(without, every_n_steps=2).steps(4)
+    assert without.drafts == [None] * 3
+
+
+class Model(Policy):
+    """The tiny model."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.language_model = load(path)
+
+    def engine_weights(self, *, adapters_only):
+        return named(self.language_model)
+
+
+class Results(RolloutListener):
+    def __init__(self):
+        self.found = []
+
+    def on_evaluation_end(self, trainer, pl_module, result):
+        self.found.append(result)
+
+
+def test_figures_are_those_of_an_evaluation_without_drafts(tiny_path, tmp_path, monkeypatch):
+    """A second evaluation of weights that have moved a little, with the first one's responses and without any."""
+    step, num_rows = Decoder.step, []
+    monkeypatch.setattr(Decoder, "step", lambda self, *given: num_rows.append(len(given[0])) or step(self, *given))
+    service = RolloutService(
+        engine=partial(TransformersEngine, max_num_seqs=4, dtype="float32", device="cpu"), max_model_tokens=64
+    )
+    service.open(
+        model_path=tiny_path, tokenizer=SimpleNamespace(decode=lambda ids, **_: str(sum(ids) % 2)), eos_token_ids=[2],
+        grader=InstantGrader(), log_file=tmp_path / "engine.log",
+    )  # fmt: skip
+    prompts = [Prompt(str(ids), (), prompt_ids=tuple(ids)) for ids in PROMPTS[:4]]
+    run, results = Run(service, policy=Model(tiny_path), prompts=prompts, max_new_tokens=12), Results()
+    plain = Evaluation(service=service, num_samples=2, num_prompts=4, sampling=run.evaluation.sampling)
+    before = run.evaluation._last.drafts(1)
+    run.callbacks.append(results)
+    with torch.no_grad():
+        for parameter in run.policy.language_model.parameters():
+            parameter.mul_(1.01)
+    run.update()
+    costs = []
+    for evaluation in (run.evaluation, plain):
+        num_rows.clear()
+        evaluation._evaluate(run, run.policy)
+        costs.append(sum(num_rows))
+    service.close()
+    with_drafts, without = results.found
+    assert with_drafts.metrics == without.metrics
+    assert responses_of(with_drafts.groups) == responses_of(without.groups) != before, "and some drafts are wrong"
+    assert costs[0] < (1 - run.evaluation._last.kept_ratio + 0.1) * costs[1], "what was right is not decoded again"

@@ -189,6 +189,7 @@ class Served:
     """A service whose responses are all wrong, and which plays whatever step it is asked for."""
 
     engine = SimpleNamespace(weights_of=lambda policy: None)
+    takes_drafts = False
     settings = RolloutService(
         engine=partial(Helped, pass_rates={}), max_model_tokens=64, seed=0, sampling=SamplingSettings(max_new_tokens=4)
     ).settings
@@ -207,7 +208,7 @@ def test_evaluations_and_previews_never_hint():
     evaluation = Evaluation(service=Served(), num_samples=2, sampling=SamplingSettings(max_new_tokens=4))
     preview = CostPreview(service=Served(), sampler=UniformSampler(group_size=2), selection=AllSelection())
     drawn = (
-        evaluation._sample(asked, policy, version=0),
+        evaluation._sample(asked, policy, evaluation._last, version=0),
         preview._rollout(policy, data, num_samples=2, index=0),
     )
     assert [[group.pool.prompt for group in result.groups] for result in drawn] == [asked, asked]

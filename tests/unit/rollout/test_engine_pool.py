@@ -534,3 +534,25 @@ def test_a_new_engine_is_handed_every_version(opened):
         done = finish(pool)
     assert versions_seen(done) == {f"r{number}": 1 + number % 2 for number in range(20)}
     assert set(place.opened[1].engine.versions) == {1, 2}
+
+
+class Guessing(CoinEngine):
+    """Answers with the draft that it was given."""
+
+    takes_drafts = True
+
+    def submit(self, request_id, prompt_ids, settings, seed, draft=()):
+        super().submit(request_id, prompt_ids, settings, seed)
+        at, outcome = self._running[request_id]
+        self._running[request_id] = at, replace(outcome, response_ids=draft)
+
+
+def test_drafts_reach_engines_that_take_them(opened):
+    pool, _ = opened(Guessing, Guessing)
+    assert pool.takes_drafts
+    for index in range(4):
+        pool.submit(f"r{index}", [1], SETTINGS, seed=index, draft=[index] * index)
+    done = finish(pool)
+    assert [done[f"r{index}"].response_ids for index in range(4)] == [(), (1,), (2, 2), (3, 3, 3)]
+    mixed, _ = opened(Guessing, CoinEngine)
+    assert not mixed.takes_drafts

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,9 +46,10 @@ class Engines:
         class Engine(ScriptedEngine):
             sleep_level = options.get("sleep_level", 0)
             num_restarts = options.get("num_restarts", 0)
+            takes_drafts = options.get("takes_drafts", False)
 
-            def submit(self, *request):
-                note("submit")
+            def submit(self, *request, **guess):
+                note(guess["draft"] if guess else "submit")
                 super().submit(*request)
 
             def poll(self):
@@ -88,14 +90,15 @@ def open_service(engines=None, *, grades=None, **options):
     return service
 
 
-def rollout(service, version=0, step=0, group_size=2):
+def rollout(service, version=0, step=0, group_size=2, stage="train", **options):
     sampler = UniformSampler(group_size=group_size)
     sampled = service.sample(
         partial(Step, [make_prompt(1)], sampler=sampler, selection=AllSelection(), step=step),
         weights=lambda: [],
         policy_version=version,
-        stage="train",
+        stage=stage,
         clock=PhaseClock(),
+        **options,
     )
     return sampled.result()
 
@@ -248,3 +251,37 @@ def test_equal_rewards_of_the_first_rollout_are_said_once(capsys):
     assert "warning" not in capsys.readouterr().out
     rollout(open_service(grades=[Verdict(0.0)] * 15 + [Verdict(1.0)]), group_size=16)
     assert "warning" not in capsys.readouterr().out
+
+
+DRAFTS = {("p1", 1): (7, 8), ("p2", 0): (9,)}
+
+
+@pytest.mark.parametrize("num_broken", [0, 1])
+@pytest.mark.filterwarnings("ignore:the engine broke")
+def test_drafts_go_to_the_requests_of_an_evaluation_that_they_guess_at_and_to_no_training(num_broken):
+    engines = Engines(num_broken, takes_drafts=True)
+    service = open_service(engines)
+    rollout(service, stage="eval", drafts=DRAFTS)
+    assert engines.events[-3:] == ["load 0", "submit", (7, 8)]
+    rollout(service)
+    assert engines.events[-2:] == ["submit", "submit"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "takes_drafts", "options"),
+    [
+        ("train", True, {}),
+        ("preview", True, {}),
+        ("eval", False, {}),
+        ("eval", True, {"reproducible": True}),
+        ("eval", True, {"environment": SimpleNamespace(start=lambda: None, format="text", role="user")}),
+    ],
+)
+def test_drafts_are_refused_where_they_would_train_or_not_be_exact(stage, takes_drafts, options, monkeypatch):
+    monkeypatch.setattr("ada_lightning.rollout.service.Continuation", lambda *_: None)
+    engines = Engines(takes_drafts=takes_drafts)
+    service = open_service(engines, **options)
+    assert service.takes_drafts == (stage != "eval")
+    with pytest.raises(ValueError, match=f"drafts came for stage '{stage}', and takes_drafts is {stage != 'eval'}"):
+        rollout(service, stage=stage, drafts=DRAFTS)
+    assert "submit" not in engines.events
