@@ -8,7 +8,7 @@ from ada_lightning.config.view import ConfigView
 from ada_lightning.core.protocols import Curriculum, FollowUp, PassRateEstimator, Trait
 from ada_lightning.data.datamodule import needs_all_prompts
 from ada_lightning.data.streaming import StreamingSource
-from ada_lightning.methods.advantages import HistoryBaselineAdvantage
+from ada_lightning.methods.advantages.history import HistoryAdvantage
 from ada_lightning.methods.sampling import FirstVisitSampler
 from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.selection import SeenSelection
@@ -51,7 +51,7 @@ def _visit_errors(run: ConfigView) -> Iterator[str]:
     goes_by_history = {
         "curriculum": isinstance(curriculum, Curriculum) and curriculum.needs_history,
         "sampler": run.is_a("sampler", OneShotSampler),
-        **{key: run.is_a(key, HistoryBaselineAdvantage) for key in ADVANTAGES},
+        **{key: run.is_a(key, HistoryAdvantage) for key in ADVANTAGES},
     }
     for key in (key for key, goes in goes_by_history.items() if goes):
         yield (

@@ -88,12 +88,13 @@ class StreamingSource(DatasetSource):
             )
         self._is_own = rows is not None
         self._last_prompt = 0  # rows until the last one that was a prompt
-        columns = {
+        given: Any = path if rows is None else rows
+        columns: dict[str, Any] = {
             "prompt_column": prompt_column, "answer_column": answer_column, "task_column": task_column,
             "choices_column": choices_column, "prompt_pattern": prompt_pattern, "answer_pattern": answer_pattern,
         }  # fmt: skip
         super().__init__(
-            path if rows is None else rows,
+            given,
             num_heldout=num_heldout, seed=seed, name=name, revision=revision, split=split, heldout_path=heldout_path,
             heldout_split=heldout_split, task=task, needs_answer=needs_answer, keep_columns=keep_columns,
             filters=filters, system_prompt=system_prompt, prompt_template=prompt_template, **columns,
