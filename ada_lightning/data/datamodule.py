@@ -149,8 +149,8 @@ class RolloutDataModule(EncodedPrompts):
         super().encode_prompts(tokenizer, grader)
         if self.stream is not None and len(self.train_prompts) < self.prompts_per_step:
             raise ValueError(
-                f"the stream {self.stream.source.reader.origin} has {len(self.train_prompts)} usable prompts, fewer than "
-                f"data.prompts_per_step = {self.prompts_per_step}; use fewer in a step, or bring more data:\n"
+                f"the stream {self.stream.source.reader.origin} has {len(self.train_prompts)} usable prompts, fewer "
+                f"than data.prompts_per_step = {self.prompts_per_step}; use fewer in a step, or bring more data:\n"
                 + self.report.text()
             )
 
