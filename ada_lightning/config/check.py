@@ -23,6 +23,7 @@ from ada_lightning.config.problems import (
     interpolation_errors,
     missing_values,
 )
+from ada_lightning.config.prompt_stream import stream_errors
 from ada_lightning.config.update import (
     cutting_errors,
     gradient_norm_errors,
@@ -234,6 +235,7 @@ RULES: tuple[Rule, ...] = (
     model_errors,
     staleness_errors,
     streaming_errors,
+    stream_errors,
     _resume_errors,
 )
 """What does not go together: every one is asked, and all that they say is told at once."""

@@ -12,6 +12,7 @@ from ada_lightning.config.notices import warn_of_settings
 from ada_lightning.config.overrides import overrides_without_effect
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.config.view import ConfigView
+from ada_lightning.data.streaming import StreamingSource
 
 COMPONENTS = ("reward.reward", "reward", "data.source", "data", "environment", "rollout", "model", "band")
 UNUSED = (
@@ -35,6 +36,7 @@ def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None
         *part_problems(run, COMPONENTS),
         *size_errors(run),
         *_band_errors(run),
+        *_source_errors(run),
     ]
     if problems:
         raise ConfigError(dict.fromkeys(problems))
@@ -47,6 +49,15 @@ def size_errors(run: ConfigView, keys: Sequence[str] = ("num_samples", "prompts_
         value = run.value(key)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             yield f"{key} must be an integer of at least 1; got {value}"
+
+
+def _source_errors(run: ConfigView) -> Iterator[str]:
+    """A stream has no list of prompts to draw from and to select."""
+    if run.is_a("data.source", StreamingSource):
+        yield (
+            "data.source: prepare.py draws responses of each training prompt, and a stream has no list of them. Use "
+            "data=dataset with the part that is to be measured, such as data.source.split=train[:10000]"
+        )
 
 
 def _band_errors(run: ConfigView) -> Iterator[str]:

@@ -6,6 +6,7 @@ streamed here; what an update does with a batch says ``training/policy.py``.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.prompt_columns import num_distinct
+from ada_lightning.core.prompt_columns import ids_of, num_distinct
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.core.protocols import Curriculum, PromptSource, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup
@@ -21,7 +22,10 @@ from ada_lightning.data.encoded_prompts import EncodedPrompts, OnlyPrompts
 from ada_lightning.data.encoded_table import EncodedTable
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.old_logprobs import OldLogprobs
+from ada_lightning.data.streaming import StreamingSource
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
+from ada_lightning.rewards.pool import RewardPool
+from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.packing import pack_for_replicas, pack_groups
 
@@ -74,6 +78,8 @@ class RolloutDataModule(EncodedPrompts):
     _queue: PromptQueue | None = None
     _old_logprobs: OldLogprobs | None = None
     """Of the step under way, where a resume draws the same rollout again."""
+    _ends_at: tuple[int, int] | None = None
+    """Of a stream that has ended: the step that it has too few prompts for, and how many it has."""
 
     def __init__(
         self,
@@ -123,6 +129,30 @@ class RolloutDataModule(EncodedPrompts):
         self.skip_groups_without_signal = skip_groups_without_signal
         self.curriculum: Curriculum = curriculum or UniformCurriculum()
         self._when_complete: Callable[[], object] = lambda: None
+        self._handed_out: dict[int, list[Prompt]] = {}
+        """Prompts of a stream, by the step that they were given to and that is not done."""
+
+    @property
+    def num_first(self) -> int:
+        """Prompts of a stream that are read before the first step, at least: those that it chooses from, too."""
+        return max(super().num_first, self.curriculum.num_candidates(self.prompts_per_step) or 0)
+
+    def encode_prompts(self, tokenizer: Any, grader: RewardPool | None = None) -> None:
+        """Tokenise both splits; needed before training, evaluation or preview.
+
+        Raises:
+            ValueError: as in the class above; or a stream does not go with the curriculum, or has too few prompts.
+        """
+        is_stream = isinstance(self.source, StreamingSource)
+        if is_stream and self.curriculum.num_candidates(self.prompts_per_step) is None:
+            raise ValueError(needs_all_prompts(type(self.curriculum).__name__))
+        super().encode_prompts(tokenizer, grader)
+        if self.stream is not None and len(self.train_prompts) < self.prompts_per_step:
+            raise ValueError(
+                f"the stream {self.stream.source.reader.origin} has {len(self.train_prompts)} usable prompts, fewer "
+                f"than data.prompts_per_step = {self.prompts_per_step}; use fewer in a step, or bring more data:\n"
+                + self.report.text()
+            )
 
     @property
     def updates_per_rollout(self) -> int:
@@ -155,6 +185,8 @@ class RolloutDataModule(EncodedPrompts):
     def note_updates_done(self, num_done: int) -> None:
         """Say how many optimiser steps the run has made: there it continues after a checkpoint."""
         self.num_updates_done = num_done
+        first = num_done // self.updates_per_rollout
+        self._handed_out = {step: prompts for step, prompts in self._handed_out.items() if step >= first}
 
     def train_dataloader(self) -> RolloutStream:
         """Return the stream.
@@ -186,8 +218,38 @@ class RolloutDataModule(EncodedPrompts):
 
         Raises:
             RuntimeError: as in :meth:`step_prompts`.
+            RunStoppedError: a stream cannot be read.
         """
-        return self._queue_at(step).first(num_prompts)
+        if self.stream is None:
+            return self._queue_at(step).first(num_prompts)
+        try:
+            found = self._queue_at(step).first(num_prompts)
+        except ValueError as error:  # a row of it, at any time of the run
+            raise RunStoppedError(str(error)) from error
+        if len(found) < min(num_prompts, self.prompts_per_step):
+            self._ends_at = self._ends_at or (step, len(found))
+        self._handed_out[step] = max(found, self._handed_out.get(step, []), key=len)
+        return found
+
+    def is_over(self, step: int) -> bool:
+        """Whether a stream has ended before a step; the prompts of that step are then taken, where it has not.
+
+        To be asked of steps in their order.
+
+        Raises:
+            RunStoppedError: the stream cannot be read.
+        """
+        if self.stream is None:
+            return False
+        if self._ends_at is None and (self._queue is None or self._queue.position.step <= step):
+            self.step_prompts(step)
+        return self._ends_at is not None and step >= self._ends_at[0]
+
+    def said_of_end(self) -> str:
+        """Say of a stream that has ended after how many prompts and steps."""
+        assert self.stream is not None
+        assert self._ends_at is not None
+        return self.stream.ended_after(*self._ends_at, self.prompts_per_step)
 
     def note_used(self, step: int, num_prompts: int) -> None:
         """Say how many of its prompts a step took; the next one begins behind them."""
@@ -202,7 +264,7 @@ class RolloutDataModule(EncodedPrompts):
         return PromptQueue(
             stretch=self._stretch,
             num_plain=self.prompts_per_step,
-            num_distinct=num_distinct(self.train_prompts),
+            num_distinct=num_distinct(self.train_prompts) if self.stream is None else sys.maxsize,
             position=position,
         )
 
@@ -214,18 +276,26 @@ class RolloutDataModule(EncodedPrompts):
                 "remembers is connected: add callbacks.adaptive_sampling with estimator=beta_history or estimator=ema, "
                 "or use curriculum=uniform"
             )
-        chosen = self.curriculum.choose(
-            self.listed_prompts,
-            self.prompts_per_step,
-            step=number,
-            seed=self.seed,
-            recall=self._recall or _remember_nothing,
-        )
+        given: dict[str, Any] = {"step": number, "seed": self.seed, "recall": self._recall or _remember_nothing}
+        if self.stream is not None:
+            most = self.curriculum.num_candidates(self.prompts_per_step) or 0
+            candidates = self.stream.take(most, {prompt.prompt_id for prompt in self._at_hand()})
+            num_prompts = min(self.prompts_per_step, len(candidates))
+            chosen = self.curriculum.choose(candidates, num_prompts, **given) if candidates else []
+            self.stream.note_not_chosen(len(candidates) - len(chosen))
+            return chosen
+        chosen = self.curriculum.choose(self.listed_prompts, self.prompts_per_step, **given)
         if not isinstance(table := self.train_prompts, EncodedTable):
             return chosen
         usable = table.usable(chosen)
         table.look_ahead()
         return usable
+
+    def _at_hand(self) -> list[Prompt]:
+        """Prompts of a stream whose steps are not done, or that wait for one."""
+        waiting = () if self._queue is None else self._queue.now().waiting
+        given = (prompt for prompts in self._handed_out.values() for prompt in prompts)
+        return list({prompt.prompt_id: prompt for prompt in (*given, *waiting)}.values())
 
     def pack(
         self,
@@ -295,7 +365,8 @@ class RolloutDataModule(EncodedPrompts):
         A step under way keeps its prompts, whatever a resume with other settings would choose. So does a step that does
         not begin where its number alone says, because an earlier step took more or fewer prompts than
         ``prompts_per_step``. Where an older policy samples, a rollout between two of its updates keeps its old
-        log-probabilities: the policy that gave them is gone.
+        log-probabilities: the policy that gave them is gone. A stream adds its place, and the prompts that it gave to
+        steps which are not done.
         """
         state: dict[str, Any] = {"num_updates_done": self.num_updates_done}
         state |= {name: getattr(self, name) for name in _UPDATES}
@@ -304,6 +375,9 @@ class RolloutDataModule(EncodedPrompts):
         position = self._position()
         if position is not None and not position.is_plain:
             state["chosen"] = position.to_plain()
+        if self.stream is not None:
+            state["stream"] = self.stream.state_dict(self._at_hand())
+            state["handed_out"] = [[step, list(ids_of(prompts))] for step, prompts in self._handed_out.items()]
         if self.curriculum.learns:
             state["curriculum"] = named_state(self.curriculum)
         step, update = divmod(self.num_updates_done, self.updates_per_rollout)
@@ -314,7 +388,8 @@ class RolloutDataModule(EncodedPrompts):
     @property
     def _next_choice(self) -> int:
         """Step whose prompts a resumed run asks for first; those of steps that were prepared it has."""
-        return self.num_updates_done // self.updates_per_rollout + self._max_staleness
+        step = self.num_updates_done // self.updates_per_rollout + self._max_staleness
+        return step if self._ends_at is None else min(step, self._ends_at[0])
 
     def _position(self) -> QueuePosition | None:
         """Where the step begins whose prompts a resumed run asks for first; None where that follows from its number."""
@@ -323,7 +398,7 @@ class RolloutDataModule(EncodedPrompts):
             return None
         if step > self._queue.position.step:
             return self._queue.after()
-        is_choice = self.curriculum.needs_history or self.curriculum.learns
+        is_choice = self.stream is not None or self.curriculum.needs_history or self.curriculum.learns
         return self._queue.now() if is_choice else self._queue.position
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -350,6 +425,11 @@ class RolloutDataModule(EncodedPrompts):
             )
         if self.curriculum.learns:
             load_named_state(self.curriculum, state_dict.get("curriculum", {}), setting="curriculum")
+        if self.stream is not None and "stream" in state_dict:
+            at_hand = self.stream.load_state_dict(state_dict["stream"])
+            self.train_prompts = [self.stream.first, *at_hand]
+            by_id = {prompt.prompt_id: prompt for prompt in self.train_prompts}
+            self._handed_out = {step: [by_id[i] for i in ids] for step, ids in state_dict["handed_out"]}
         self._queue = self._restored(state_dict.get("chosen"))
         old = state_dict.get("old_logprobs")
         self._old_logprobs = None if old is None else OldLogprobs.restored(old)
@@ -362,10 +442,19 @@ class RolloutDataModule(EncodedPrompts):
 
     def _restored(self, chosen: Mapping[str, Any] | None) -> PromptQueue | None:
         """Return where the step begins whose prompts are asked for first, if its number alone does not say it."""
-        step = self._next_choice
-        if not self._is_leader or chosen is None or chosen["step"] != step:
+        if not self._is_leader or chosen is None:
+            return None
+        if chosen["step"] != self._next_choice and self.stream is None:  # a stream has no other place to go on at
             return None
         return self._queue_from(QueuePosition.from_plain(chosen, prompts=self.train_prompts))
+
+
+def needs_all_prompts(curriculum: str) -> str:
+    """Say that a curriculum does not go with a stream."""
+    return (
+        f"curriculum: {curriculum} chooses among all training prompts, and a stream has no list of them. Use "
+        "curriculum=uniform, or curriculum=expected or auto with estimator=similar_prompts"
+    )
 
 
 def _remember_nothing(prompts: Sequence[Prompt]) -> list[Belief]:

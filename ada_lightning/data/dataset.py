@@ -121,7 +121,7 @@ class DatasetSource:
             )
         _check_heldout(num_heldout, heldout_path=heldout_path, heldout_split=heldout_split)
         self.choices_column = choices_column
-        self.reader = RowReader(path, name=name, revision=revision, split=split)
+        self.reader = self._reader(path, name=name, revision=revision, split=split)
         self.heldout_reader: RowReader | None = None
         if heldout_path is not None:
             self.heldout_reader = RowReader(
@@ -156,6 +156,9 @@ class DatasetSource:
         """What became of the rows: of ``path``, and of the held-out set where it has one of its own."""
         self.heldout_prompts()
         return self._reports
+
+    def _reader(self, path: str | Path | Sequence[str], **where: Any) -> RowReader:
+        return RowReader(path, **where)
 
     def train_prompts(self) -> Sequence[Prompt]:
         """Prompts to learn from, in the order of the data set.
@@ -203,14 +206,7 @@ class DatasetSource:
         self._reports = []
         prompts = self._read(self.reader)
         candidates = prompts if self.heldout_reader is None else self._read(self.heldout_reader)
-        num_heldout = len(candidates) if self.num_heldout is None else self.num_heldout
-        if len(candidates) < num_heldout:
-            enough = max(1, len(candidates) // 10) if self.heldout_reader is None else len(candidates)
-            raise ValueError(
-                f"data.source.num_heldout = {num_heldout}, but {(self.heldout_reader or self.reader).origin} has "
-                f"{len(candidates)} distinct prompts; use data.source.num_heldout={enough}"
-            )
-        heldout = self._held_out(candidates, num_heldout)
+        heldout = self._held_out(candidates)
         train = _without(prompts, heldout if self.heldout_reader is None else candidates)
         if self.heldout_reader is not None and (num_shared := len(prompts) - len(train)):
             self._reports[0].notes.append(f"{num_shared} prompts occur in the held-out set too")
@@ -229,14 +225,21 @@ class DatasetSource:
             raise ValueError(f"{reader.origin} holds no prompts; it needs at least one row")
         return PromptBuilder(self._checked_layout(reader, head), **self._building), chain(head, rows)
 
-    def _held_out(self, candidates: Sequence[Prompt], number: int) -> list[Prompt]:
+    def _held_out(self, candidates: Sequence[Prompt]) -> list[Prompt]:
+        number = len(candidates) if self.num_heldout is None else self.num_heldout
+        if len(candidates) < number:
+            enough = max(1, len(candidates) // 10) if self.heldout_reader is None else len(candidates)
+            raise ValueError(
+                f"data.source.num_heldout = {number}, but {(self.heldout_reader or self.reader).origin} has "
+                f"{len(candidates)} distinct prompts; use data.source.num_heldout={enough}"
+            )
         if isinstance(candidates, StoredPrompts):
             return list(candidates.only(np.argsort(candidates.column("order_key"), kind="stable")[:number]))
         return sorted(candidates, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))[:number]
 
     def _stored(self, reader: RowReader) -> StoredPrompts:
         builder, _ = self._opened(reader)
-        report = ReadingReport(reader.origin, _in_words(builder.layout, self.choices_column))
+        report = self._new_report(reader, builder)
         prompts, num_conflicts = read_stored(
             reader,
             builder,
@@ -256,7 +259,7 @@ class DatasetSource:
             return self._stored(reader)
         by_text: dict[Any, Prompt] = {}  # what the template is given for one row alone makes it another prompt
         num_conflicts, (builder, rows) = 0, self._opened(reader)
-        report = ReadingReport(reader.origin, _in_words(builder.layout, self.choices_column))
+        report = self._new_report(reader, builder)
         for where, columns in rows:
             report.num_read += 1
             if (prompt := self._prompt(builder, columns, where, report)) is None:
@@ -273,6 +276,9 @@ class DatasetSource:
         self._finish(report, builder, num_conflicts)
         self._reports.append(report)
         return list(by_text.values())
+
+    def _new_report(self, reader: RowReader, builder: PromptBuilder) -> ReadingReport:
+        return ReadingReport(reader.origin, _in_words(builder.layout, self.choices_column))
 
     def _prompt(
         self, builder: PromptBuilder, columns: Mapping[str, Any], where: str, report: ReadingReport

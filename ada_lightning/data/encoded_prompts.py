@@ -20,10 +20,12 @@ from ada_lightning.data.encoded_table import EncodedTable
 from ada_lightning.data.encoder import PromptEncoder, RefusedPromptError
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.layouts import TEMPLATE_ARGUMENTS
+from ada_lightning.data.prompt_stream import PromptStream
 from ada_lightning.data.prompts import place_of
 from ada_lightning.data.report import DataReport
 from ada_lightning.data.solutions import with_levels
 from ada_lightning.data.stored_prompts import StoredPrompts
+from ada_lightning.data.streaming import StreamingSource
 from ada_lightning.methods.curriculum.uniform import MOST_BY_PYTHON
 from ada_lightning.rewards.hints import ungradable_prompts
 from ada_lightning.rewards.pool import RewardPool
@@ -167,17 +169,25 @@ class EncodedPrompts(LightningDataModule):
     """
 
     _fingerprint: Fingerprint | None = None
+    stream: PromptStream | None = None
+    """What gives training prompts, in the process that has them; None where they are all known."""
 
     def __init__(
         self, *, source: PromptSource, max_prompt_tokens: int, format: PromptFormat | None, only: OnlyPrompts | None
     ) -> None:
         super().__init__()
+        if only is not None and isinstance(source, StreamingSource):
+            raise ValueError(
+                f"data.only = {only.path} selects from a list of prompts, and a stream has none; use data.only=null, "
+                "or data.source.filters, which look at the columns of a row"
+            )
         self.source, self.max_prompt_tokens, self.format, self.only = source, max_prompt_tokens, format, only
         self.report = DataReport()
         """What became of the prompts on their way here; complete once :meth:`encode_prompts` ran."""
         self.train_prompts: Sequence[Prompt] = []
         """Those of one epoch: a source that mixes may repeat some. Of a large data set an
-        :class:`~ada_lightning.data.encoded_table.EncodedTable`, of which some may turn out to be of no use."""
+        :class:`~ada_lightning.data.encoded_table.EncodedTable`, of which some may turn out to be of no use. Of a stream
+        its first ones; of a run that goes on the first one and those whose steps are not done."""
         self.heldout_prompts: list[Prompt] = []
 
     def check(self) -> None:
@@ -194,8 +204,19 @@ class EncodedPrompts(LightningDataModule):
         """The training prompts, those of a large data set without tokens: to choose from, and to look at many."""
         return self.train_prompts.stored if isinstance(self.train_prompts, EncodedTable) else self.train_prompts
 
+    @property
+    def num_first(self) -> int:
+        """Prompts of a stream that are read before the first step, at least."""
+        return self.source.num_first if isinstance(self.source, StreamingSource) else 0
+
     def distinct_prompts(self) -> list[Prompt]:
-        """Return every training prompt that can be used, once; of a large data set all are looked at for it."""
+        """Return every training prompt that can be used, once; of a large data set all are looked at for it.
+
+        Raises:
+            ValueError: they come from a stream.
+        """
+        if isinstance(self.source, StreamingSource):
+            self.source.train_prompts()
         if isinstance(self.train_prompts, EncodedTable):
             return self.train_prompts.all_usable()
         return list({prompt.prompt_id: prompt for prompt in self.train_prompts}.values())
@@ -232,6 +253,10 @@ class EncodedPrompts(LightningDataModule):
         """
         encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens, prompt_format=self.format)
         self.report = DataReport(getattr(self.source, "reports", ()), notes=getattr(self.source, "notes", ()))
+        if isinstance(self.source, StreamingSource):
+            self._open_stream(self.source, encoder, grader)
+            self._encode([("heldout", self.source.heldout_prompts())], encoder)
+            return
         listed = self.source.train_prompts()
         if self.only:
             num_all, listed = len(listed), self.only.keep(listed)
@@ -242,6 +267,9 @@ class EncodedPrompts(LightningDataModule):
             self._encode_later(listed, encoder, grader)
         else:
             both.insert(0, ("train", listed))
+        self._encode(both, encoder)
+
+    def _encode(self, both: Sequence[tuple[str, Sequence[Prompt]]], encoder: PromptEncoder) -> None:
         for name, count in encoder.unread_arguments([prompt for _, prompts in both for prompt in prompts]).items():
             self.report.notes.append(
                 f"{count} prompts set {name!r} in {TEMPLATE_ARGUMENTS}, and the chat template does not read it"
@@ -256,6 +284,13 @@ class EncodedPrompts(LightningDataModule):
             limit = f"more than data.max_prompt_tokens = {self.max_prompt_tokens}"
             self.report.drop(split, "too long", [(prompt, limit) for prompt in too_long])
             self._set_prompts(split, encoded)
+
+    def _open_stream(self, source: StreamingSource, encoder: PromptEncoder, grader: RewardPool | None) -> None:
+        check = None if grader is None else grader.check_references
+        self._fingerprint = None
+        self.stream = PromptStream(source, encoder, check=check, num_first=self.num_first)
+        self.train_prompts = self.stream.known
+        self.report.keep_stream(self.stream.by_task)
 
     def _encode_later(self, stored: StoredPrompts, encoder: PromptEncoder, grader: RewardPool | None) -> None:
         has_check = grader is not None and callable(getattr(grader.reward, "check_prompt", None))
@@ -277,8 +312,8 @@ class EncodedPrompts(LightningDataModule):
             ValueError: no training prompt is left.
         """
         self.encode_prompts(tokenizer, grader)
-        is_large = isinstance(self.train_prompts, EncodedTable)
-        train = {} if is_large else ungradable_prompts(grader, self.train_prompts, "training")
+        is_checked = self.stream is not None or isinstance(self.train_prompts, EncodedTable)
+        train = {} if is_checked else ungradable_prompts(grader, self.train_prompts, "training")
         self.drop_prompts(train | ungradable_prompts(grader, self.heldout_prompts, "held-out"))
 
     def cut_solutions(self, tokenizer: Any, grader: RewardPool, *, num_levels: int, positive_threshold: float) -> None:
@@ -286,9 +321,9 @@ class EncodedPrompts(LightningDataModule):
 
         Arguments are those of :func:`~ada_lightning.data.solutions.with_levels`.
         """
-        is_large = isinstance(self.train_prompts, EncodedTable)  # then every prompt is encoded and looked at for it
+        is_listed = self.stream is None and not isinstance(self.train_prompts, EncodedTable)
         self.train_prompts, line = with_levels(
-            self.distinct_prompts() if is_large else self.train_prompts,
+            self.train_prompts if is_listed else self.distinct_prompts(),  # every prompt is encoded and looked at
             tokenizer,
             grader,
             num_levels=num_levels,
@@ -305,7 +340,7 @@ class EncodedPrompts(LightningDataModule):
             ValueError: no training prompt would be left.
         """
         for split, prompts in (("train", self.train_prompts), ("heldout", self.heldout_prompts)):
-            if isinstance(prompts, EncodedTable):
+            if isinstance(prompts, EncodedTable) or (self.stream is not None and split == "train"):
                 continue
             distinct = list({prompt.prompt_id: prompt for prompt in prompts}.values())
             dropped = {prompt.prompt_id: prompt for prompt in distinct if prompt.prompt_id in reasons}
@@ -334,5 +369,6 @@ class EncodedPrompts(LightningDataModule):
     @property
     def _prompts_now(self) -> Fingerprint:
         """What tells whether a run goes on with the prompts that it began with."""
-        self._fingerprint = self._fingerprint or Fingerprint.of(self.train_prompts, self.heldout_prompts)
+        train = self.train_prompts if self.stream is None else ()
+        self._fingerprint = self._fingerprint or Fingerprint.of(train, self.heldout_prompts)
         return self._fingerprint

@@ -130,6 +130,53 @@ def _rows_of_files(path: str, name: str | None, split: str, columns: Collection[
     return chain.from_iterable(islice(read(part.splitname), part.from_, part.to) for part in parts)
 
 
+_STREAMED = {".jsonl": "json", ".ndjson": "json", ".json": "json", ".parquet": "parquet", ".arrow": "arrow"}
+"""What ``datasets`` calls the files that it reads row by row with the same values as :func:`read_file`, nearly."""
+
+
+def stream_dataset(
+    path: str,
+    *,
+    name: str | None,
+    revision: str | None,
+    split: str,
+    files: Sequence[Path] = (),
+    shuffle_buffer: int = 0,
+    seed: int = 0,
+) -> Any:
+    """Return a data set that is read while it is iterated over (``datasets.IterableDataset``), a table of one row each.
+
+    Arguments are those of :class:`~ada_lightning.data.reading.RowReader`, and ``files`` where it names some. A
+    ``shuffle_buffer`` above 0 shuffles as ``datasets`` does: files, and rows within a buffer of so many, by the seed.
+
+    Raises:
+        ValueError: as :func:`read_dataset`; or files of several kinds, or of one that is not read in this way.
+    """
+    import datasets
+
+    kinds = {kind_of_file(file) for file in files}
+    if kinds - set(_STREAMED) or len({_STREAMED[kind] for kind in kinds}) > 1:
+        raise ValueError(
+            f"a stream reads files of one kind, which end in {', '.join(_STREAMED)}; found {', '.join(sorted(kinds))}; "
+            "data=dataset reads others, and several kinds"
+        )
+    datasets.disable_progress_bars()
+    what = f"{path} (split={split})"
+    try:
+        if files:
+            kind, given = _STREAMED[kinds.pop()], [str(file) for file in files]
+            dataset = datasets.load_dataset(kind, data_files=given, split="train", streaming=True)
+        elif (saved := _saved(Path(path), split)) is not None:
+            dataset = saved.to_iterable_dataset()
+        else:
+            dataset = datasets.load_dataset(path, name, revision=revision, split=split, streaming=True)
+        if shuffle_buffer:
+            dataset = dataset.shuffle(seed=seed, buffer_size=shuffle_buffer)
+        return dataset.with_format("arrow")
+    except Exception as error:  # as in read_dataset
+        raise ValueError(_explained(what, path, error)) from error
+
+
 class _Lengths(Mapping[str, int]):
     """Number of rows by split, counted where a slice asks."""
 

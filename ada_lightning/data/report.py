@@ -63,6 +63,19 @@ class ReadingReport:
         """Count one prompt that was not taken as it stands."""
         _enter(self.changes, what, where)
 
+    def state_dict(self) -> dict[str, Any]:
+        """All counts, as JSON holds them, for a stream that is read on."""
+        kinds = {reason: _as_dicts(found) for reason, found in self.kinds.items()}
+        counts = {"num_read": self.num_read, "dropped": dict(self.dropped), "changes": _as_dicts(self.changes)}
+        return {**counts, "examples": self.examples, "kinds": kinds, "notes": self.notes}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        self.num_read, self.dropped = state["num_read"], Counter(state["dropped"])
+        self.examples = {reason: list(found) for reason, found in state["examples"].items()}
+        self.kinds = {reason: _from_dicts(found) for reason, found in state["kinds"].items()}
+        self.changes, self.notes = _from_dicts(state["changes"]), list(state["notes"])
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
         return {
@@ -106,6 +119,14 @@ def _as_lists(kinds: Mapping[str, Mapping[str, Kind]]) -> dict[str, list[dict[st
     return {reason: [asdict(kind) for kind in found.values()] for reason, found in kinds.items()}
 
 
+def _as_dicts(kinds: Mapping[str, Kind]) -> dict[str, dict[str, Any]]:
+    return {name: asdict(kind) for name, kind in kinds.items()}
+
+
+def _from_dicts(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Kind]:
+    return {name: Kind(**kind) for name, kind in plain.items()}
+
+
 def _kind_lines(kinds: Mapping[str, Mapping[str, Kind]]) -> list[str]:
     """A line for each kind of each reason, most frequent first."""
     lines = []
@@ -129,6 +150,7 @@ class DataReport:
         """Training prompts of a large data set that were encoded and checked, of how many; 0 of 0 where all were."""
         self.shown: Counter[str] = Counter()
         """Training prompts of an epoch by task."""
+        self.is_stream = False
 
     def drop(self, split: str, reason: str, prompts: Sequence[tuple[Prompt, str]]) -> None:
         """Enter prompts of a split that are counted as ``too long``, say, each with what is to be said of it."""
@@ -146,6 +168,10 @@ class DataReport:
         self.kept[split] = by_task - Counter(entry["task"] for entry in self.dropped[split])
         self.num_looked_at = num_looked_at
         self.num_to_look_at = by_task.total()
+
+    def keep_stream(self, by_task: Counter[str]) -> None:
+        """Enter the counter of a stream's usable prompts, which goes on counting."""
+        self.kept["train"], self.is_stream = by_task, True
 
     def epoch_counts(self, by_task: Counter[str]) -> None:
         """Enter how many prompts each task has in an epoch of a large data set."""
@@ -181,7 +207,12 @@ class DataReport:
             by_task = f" ({', '.join(f'{task} {count}' for task, count in counts.items())})" if len(counts) > 1 else ""
             lines.append(f"prompts {name}: {counts.total()}{by_task}{_dropped(self._counts(split))}")
             lines += _kind_lines(self._kinds(split))
-        if self.num_looked_at < self.num_to_look_at:
+        if self.is_stream:
+            lines.append(
+                "data: a stream, of which these are the first rows. Others are read when a step takes them, and the "
+                "run's data_report.json then counts them"
+            )
+        elif self.num_looked_at < self.num_to_look_at:
             lines.append(
                 f"data: {self.num_looked_at} of {self.num_to_look_at} training prompts are encoded and checked so far; "
                 "the others follow when a step takes them and in the background, and the run's data_report.json then "

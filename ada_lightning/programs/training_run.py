@@ -128,7 +128,7 @@ class Run:
     def _opening_lines(self) -> list[str]:
         data = self.datamodule
         lines = [data.report.text()]
-        if (number := num_distinct(data.train_prompts)) < data.prompts_per_step:
+        if data.stream is None and (number := num_distinct(data.train_prompts)) < data.prompts_per_step:
             lines.append(
                 f"warning: data.prompts_per_step = {data.prompts_per_step}, but there are {number} training prompts: "
                 f"each step repeats some of them. data.prompts_per_step={number} avoids that"

@@ -75,11 +75,11 @@ class AsyncRollouts:
         """
         policy, streamed, last = self._policy, self._streamed, step + self.max_staleness
         # Choose prompts and beliefs of every step up to the youngest that the policy of now samples.
-        self._prepare(until=last)
+        self._prepare(step, until=last)
         # Keep the weights of now for that one, and start all that are not sampled yet.
         self._publish()
         for number in range(step, min(last + 1, self._data.num_steps)):
-            if number not in self._started:
+            if number in self._steps and number not in self._started:
                 self._started[number] = self._start(self._steps[number])
         # Wait for the step whose turn it is.
         seed_generators(seed=self._service.settings.seed, part="rollout", index=step)
@@ -87,17 +87,25 @@ class AsyncRollouts:
         sampled = self._started.pop(step)(clock=policy.clock, interrupt_check=check)
         return sampled, self._figures(self._steps[step], sampled.stats.seconds)
 
+    def is_over(self, step: int) -> bool:
+        """Whether a stream of prompts has ended before a step."""
+        self._resolve()
+        return step not in self._steps and self._data.is_over(step)
+
     def lag(self, step: int) -> int:
         """Return by how many updates the policy that samples a step is older than the one that trains on it."""
         return min(step, self.max_staleness) * self._data.updates_per_rollout
 
-    def _prepare(self, *, until: int) -> None:
-        """Fix every step up to this one that is not, by what is known now. Steps beyond the run's last are, too.
+    def _prepare(self, first: int, *, until: int) -> None:
+        """Fix every step from ``first`` up to ``until`` that is not, by what is known now.
 
-        They cost little, are never sampled, and a run that is continued with more steps finds them.
+        Steps beyond the run's last are, too. They cost little, are never sampled, and a run that is continued with more
+        steps finds them.
         """
         self._resolve()
-        for step in range(max(self._steps, default=-1) + 1, until + 1):
+        for step in range(max(self._steps, default=first - 1) + 1, until + 1):
+            if self._data.is_over(step):
+                return
             self._steps[step] = self._prepared(step)
 
     def _publish(self) -> None:

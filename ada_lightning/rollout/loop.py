@@ -78,18 +78,25 @@ class Loop:
         """
         first_step, first_update = divmod(num_done, self.data.updates_per_rollout)
         for number in range(first_step, self.data.num_steps):
-            batches = self.rollout(number)[first_update:]
+            if not (batches := self.rollout(number)):
+                return  # a stream of prompts has ended
             since = first_update if self.ahead else 0
-            for index, batch in enumerate(batches, start=since):
+            for index, batch in enumerate(batches[first_update:], start=since):
                 # Whoever asked updates the policy now: PolicyModule.training_step. Behind the last one it calls learn.
                 yield replace(batch, updates_since_rollout=index)
             first_update = 0
 
     def rollout(self, number: int) -> list[TrainingBatch]:
-        """Return the batches of a step, one for each of its updates: those of this process's replica."""
+        """Return the batches of a step, one for each of its updates: those of this process's replica.
+
+        Empty where the prompts come from a stream, and it has too few for the step.
+        """
         ranks = self.policy.ranks
 
         def lead() -> list[list[TrainingBatch]]:
+            if (self.ahead or self.data).is_over(number):
+                print(self.data.said_of_end(), flush=True)
+                return [[] for _ in range(ranks.num_replicas)]
             share_done = max(number / self.data.num_steps, self._share_spent())  # for the learning rate
             groups, policy_version = self.collect(number)
             return self._pack(number, groups, policy_version, share_done=share_done)
@@ -168,7 +175,7 @@ class Loop:
         return [[replace(batch, **about) for batch in batches] for batches in replicas]
 
     def _score_old(self, number: int, batches: list[TrainingBatch]) -> list[TrainingBatch]:
-        if self.data.updates_per_rollout == 1:
+        if self.data.updates_per_rollout == 1 or not batches:
             return batches  # the log-probabilities of the update are the old ones
         # Several updates: the policy says how probable each response is, before the first of them.
         scored = [replace(self.policy.score_old(batch), has_old_logprobs=True) for batch in batches]

@@ -99,6 +99,7 @@ def train(tmp_path, store):
 
     ``vllm`` is the engine that is configured; without it, the trained weights are sampled with transformers.
     ``everything`` keeps what a run draws and logs beside its files of figures, and its preview, a third of such a run.
+    ``without`` leaves out keys of :data:`SMALL` that another part does not have.
     """
     from hydra import compose, initialize_config_dir
 
@@ -106,7 +107,9 @@ def train(tmp_path, store):
     from ada_lightning.programs.training_run import Run
     from ada_lightning.run.run_dir import RunDir
 
-    def small_train(*overrides, experiment="ada_seq_balance", name="run", everything=False, vllm=False):
+    def small_train(
+        *overrides, experiment="ada_seq_balance", name="run", everything=False, vllm=False, without=()
+    ):  # fmt: skip
         folder = tmp_path / name
         quiet = () if everything else (*QUIET, "~callbacks.preview")
         left_out = [each for each in quiet if each not in overrides]  # once, or Hydra refuses
@@ -118,7 +121,7 @@ def train(tmp_path, store):
                     f"run_name={name}",
                     f"run_dir={folder}",
                     f"logger.mlflow.tracking_uri={store}",
-                    *SMALL,
+                    *(each for each in SMALL if not each.startswith(tuple(without))),
                     *left_out,
                     *overrides,
                 ],

@@ -56,6 +56,29 @@ def test_a_loss_with_parameters_leaves_and_restores_them(train, capfd):
     torch.testing.assert_close(states[1]["policy"]["loss"], states[0]["policy"]["loss"], rtol=1e-3, atol=1e-5)
 
 
+def test_a_run_on_a_stream_ends_where_it_does_and_a_killed_one_goes_on_at_the_next_row(train, capfd):
+    """With an iterator of one's own, of whose prompts some are passed over; of files: tests/unit/data."""
+    options = [
+        "data=streaming", "data.source.rows={_target_: tests.integration.streams.sums, number: 59}",
+        "data.source.num_first=4", "callbacks.checkpoint.every_n_steps=1", "num_steps=100",
+    ]  # fmt: skip
+    given = {"experiment": "grpo_chosen", "without": ["data.source.num_train"]}
+    whole = train(*options, name="whole", **given)
+    killed_after(whole, 2)
+    parts = train(*options, "ckpt=last", name="parts", **given)
+    end = "the stream sums has ended: its 59 rows had 51 usable prompts, enough for 3 steps. 3 are left over"
+    assert capfd.readouterr().out.count(end) == 2
+    for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
+        assert column(parts, name) == column(whole, name), name
+    # float32 logits in another batch composition differ in the last digits
+    assert column(parts, "train/grad_norm") == pytest.approx(column(whole, "train/grad_norm"), rel=1e-3, abs=1e-6)
+    ends = [json.loads((folder / "summary.json").read_text()) for folder in (whole, parts)]
+    assert [(end["status"], end["steps"]) for end in ends] == [("finished", 3)] * 2
+    reports = [json.loads((folder / "data_report.json").read_text()) for folder in (whole, parts)]
+    assert reports[0] == reports[1]
+    assert reports[0]["reading"][0]["dropped"] == {"not chosen by the curriculum": 36}
+
+
 def test_token_masks_say_what_they_keep(train, capfd):
     options = ["token_masks=[capo,jackpot]", "token_masks.capo.max_shift=1e-4", "data.num_minibatches=2"]
     folder = train(*options, experiment="grpo", vllm=True)

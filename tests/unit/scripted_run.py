@@ -20,6 +20,21 @@ TOKENIZER = SimpleNamespace(
 )
 
 
+class NumberTokenizer:
+    """Makes one token of a number, and more than a prompt may have of those that are too long."""
+
+    chat_template = None
+
+    def __init__(self, too_long=()):
+        self.too_long = too_long
+
+    def __call__(self, text):
+        return {"input_ids": [int(text)] * (9 if int(text) in self.too_long else 1)}
+
+    def get_vocab(self):
+        return {}
+
+
 class Grader(ScriptedGrader):
     def start(self):
         pass
@@ -69,12 +84,19 @@ class Interrupting(RolloutListener):
 
 
 def train(
-    folder, policy, method, service, watch, *, num_prompts, grader=None, every_n_steps=1, resume=False, listed=None,
-    **data,
+    folder, policy, method, service, watch, *, num_prompts=0, grader=None, every_n_steps=1, resume=False, listed=None,
+    source=None, **data,
 ):  # fmt: skip
-    """Train to the end, or to what ``watch`` interrupts, which leaves a checkpoint; returns the trainer."""
-    module = RolloutDataModule(source=None, max_prompt_tokens=8, seed=0, **data)
-    module.train_prompts = prompts(num_prompts) if listed is None else listed
+    """Train to the end, or to what ``watch`` interrupts, which leaves a checkpoint; returns the trainer.
+
+    On ``num_prompts`` prompts, on those that are ``listed``, or on those of a ``source`` whose texts are numbers.
+    """
+    module = RolloutDataModule(source=source, max_prompt_tokens=8, seed=0, **data)
+    if source is None:
+        module.train_prompts = prompts(num_prompts) if listed is None else listed
+    else:
+        module.encode_prompts(NumberTokenizer())
+        method.check_prompts(module.listed_prompts)
     checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=every_n_steps)
     sampling = AdaptiveSampling(
         method, service=service, grader=grader or Grader(), tokenizer=TOKENIZER, eos_token_ids=[0], run_dir=folder

@@ -357,6 +357,7 @@ def test_the_pages_have_commands_for_data_of_ones_own():
         ("docs/gpu.md", "train"),
         ("docs/data.md", "train"),
         ("docs/data.md", "train"),
+        ("docs/data.md", "train"),
         ("docs/data.md", "prepare"),
     ]
 

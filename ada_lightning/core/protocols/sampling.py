@@ -75,6 +75,13 @@ class Curriculum(Part):
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method choose(prompts, num_prompts, ...)")
 
+    def num_candidates(self, num_prompts: int) -> int | None:
+        """Return how many prompts of a stream it chooses so many from; None: it needs a list of all of them.
+
+        Then :meth:`choose` is given these candidates in place of all training prompts, other ones each time.
+        """
+        return None
+
     def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
         """What to log of the prompts it has chosen, by name, from what was believed of them."""
         return {}

@@ -152,6 +152,10 @@ class AutoCurriculum(ExpectedUsefulness):
                 f"{num_prompts}. Use fewer in data.prompts_per_step, or curriculum=uniform"
             )
 
+    def num_candidates(self, num_prompts: int) -> int | None:
+        """Return the same number where it does not choose, and ``candidate_ratio`` times as many where it does."""
+        return num_prompts if self.trial.mode is Mode.UNIFORM else super().num_candidates(num_prompts)
+
     def choose(
         self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:

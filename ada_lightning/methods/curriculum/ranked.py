@@ -89,6 +89,10 @@ class RankedCurriculum(Checked, Curriculum, ABC):
         """Return the step's prompts, shuffled. ``recall`` is asked about the candidates only."""
         return [prompts[position] for position, _ in self._places(prompts, num_prompts, step, seed, recall)]
 
+    def num_candidates(self, num_prompts: int) -> int | None:
+        """Return ``candidate_ratio`` times as many: of a stream each comes once, chosen or passed over."""
+        return int(self.candidate_ratio * num_prompts)
+
     def _places(
         self, prompts: Sequence[Prompt], num_prompts: int, step: int, seed: int, recall: Recall
     ) -> list[tuple[int, bool]]:
@@ -304,6 +308,9 @@ class DiverseUsefulness(ExpectedUsefulness):
             f"{type(self.embedding).__name__}",
         )
         yield from super()._checks()
+
+    def num_candidates(self, num_prompts: int) -> None:
+        """Refuse streams: the embedding is fitted to all training prompts."""
 
     def look_at(self, candidates: Sequence[Prompt], prompts: Sequence[Prompt]) -> None:
         """Find out where the candidates lie."""

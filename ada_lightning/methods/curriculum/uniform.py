@@ -39,6 +39,10 @@ class UniformCurriculum(Curriculum):
         positions = epoch_positions(len(prompts), step * num_prompts, num_prompts, str(seed))
         return [prompts[position] for position in positions]
 
+    def num_candidates(self, num_prompts: int) -> int:
+        """Return the same number: nothing of a stream is passed over."""
+        return num_prompts
+
 
 def epoch_positions(total: int, first: int, count: int, key: str) -> list[int]:
     """Return ``count`` positions of an endless walk over ``range(total)``, from its ``first`` one on.

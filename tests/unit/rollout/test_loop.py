@@ -80,6 +80,9 @@ class Data:
         prompts = [make_prompt(key) for key in range(4)]
         return self.curriculum.choose(prompts, num_prompts, step=step, seed=0, recall=None)
 
+    def is_over(self, step):
+        return False
+
     def pack(self, groups, *, step, policy_version, num_replicas, keep_all, computed):
         self.events.append("pack")
         options = {"num_minibatches": 2, "policy_version": policy_version, "keep_groups_without_signal": keep_all}

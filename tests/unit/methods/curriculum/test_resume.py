@@ -36,7 +36,7 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from research.scripted import ScriptedEngine
 from tests.unit.methods.curriculum.histories import ids, prompts
-from tests.unit.scripted_run import Interrupting, Policy, train
+from tests.unit.scripted_run import Interrupting, NumberTokenizer, Policy, train
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -94,21 +94,6 @@ def fit(
         prompts_per_step=4, num_steps=8, num_minibatches=num_minibatches, curriculum=curriculum, listed=listed,
     )  # fmt: skip
     return steps
-
-
-class NumberTokenizer:
-    """Makes one token of a number, and more than a prompt may have of those that are too long."""
-
-    chat_template = None
-
-    def __init__(self, too_long):
-        self.too_long = too_long
-
-    def __call__(self, text):
-        return {"input_ids": [int(text)] * (9 if int(text) in self.too_long else 1)}
-
-    def get_vocab(self):
-        return {}
 
 
 @pytest.fixture
