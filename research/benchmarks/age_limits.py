@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import os
 import queue
 import random
 import sys
@@ -39,7 +38,6 @@ def main() -> None:
     options = parser.parse_args()
     sys.path += [str(folder.resolve()) for folder in options.package]
     logging.disable(logging.WARNING)
-    os.environ.setdefault("LOGURU_LEVEL", "ERROR")
     rows = [{"mode": f"TRL, `max_staleness={age}`"} | trl(age, options.steps) for age in (4, 3, 2, 1)]
     rows += [{"mode": f"TRL with a memory, `open_steps={age + 1}`"} | ours(age + 1, options.steps) for age in (4, 1)]
     if options.package:
@@ -197,6 +195,9 @@ class Clock:
 
 def prime(max_off_policy_steps: int, steps: int) -> dict[str, Any]:
     """Train on what prime-rl's own dispatcher and sink let through."""
+    from prime_rl.utils.logger import setup_logger
+
+    setup_logger("error")  # it warns of every group that it drops, which is what happens here
     return asyncio.run(PrimeRl(max_off_policy_steps).run(steps))
 
 

@@ -25,7 +25,7 @@ from ada_lightning.config.described import described
 from ada_lightning.run import doctor
 from tests.unit.documented import PAGES, ROOT
 
-SHELL = {"export", "source", "trap", "wait", "[", "{", "case", "cd", "chmod", "cp", "ls", "mkdir", "printf", "rl"}
+SHELL = {"export", "source", "trap", "wait", "[", "{", "case", "cd", "chmod", "cp", "ls", "mkdir", "printf"}
 THEIRS = {
     "ray",
     "git",
@@ -38,6 +38,7 @@ THEIRS = {
     "trackio",
     "pre-commit",
     "docker",
+    "rl",
 }
 OURS = {"python", "pytest", "ada", "make", "pip", "bash"}
 OF_HYDRA = {"train.py", "evaluate.py", "prepare.py", "report.py", "export.py"}

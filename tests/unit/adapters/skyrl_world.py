@@ -66,6 +66,10 @@ def config_of(folder: Path, *words: str) -> Any:
 class Rows:
     """What the trainer sees of SkyRL's data set."""
 
+    def __init__(self) -> None:
+        self.asked: dict[str, str] = {}
+        """Place of the prompt by uid, of every row that SkyRL's loader has handed over."""
+
     def __len__(self) -> int:
         return len(world.TEXTS)
 
@@ -73,6 +77,7 @@ class Rows:
         return [{"role": "user", "content": world.TEXTS[place]}], "x", {"place": place}, str(place)
 
     def collate_fn(self, items: Any) -> Any:
+        self.asked |= {uid: str(extra["place"]) for _, _, extra, uid in items}
         return [{"prompt": p, "env_class": c, "env_extras": e, "uid": u} for p, c, e, u in items]
 
 
@@ -241,7 +246,8 @@ class Experiment(experiment.AdaExp):
 
 def trainer_of(cfg: Any, method: str, monkeypatch: Any, **options: Any) -> Any:
     """The trainer as SkyRL's experiment makes it."""
-    monkeypatch.setattr(BasePPOExp, "get_train_dataset", lambda self: Rows())
+    rows = Rows()
+    monkeypatch.setattr(BasePPOExp, "get_train_dataset", lambda self: rows)
     monkeypatch.setattr(BasePPOExp, "get_generator", lambda *given: policy)
     monkeypatch.setattr(sys.modules[BasePPOExp.__module__], "get_tokenizer", lambda *given, **options: Tokenizer())
     policy, dispatch = Policy(), Dispatch()
@@ -258,6 +264,6 @@ def trainer_of(cfg: Any, method: str, monkeypatch: Any, **options: Any) -> Any:
         inference_engine_client=Client(), generator=generator, colocate_pg=None,
     )  # fmt: skip
     trainer.dispatch = trainer.dispatch_ = dispatch
-    trainer.policy = policy
+    trainer.policy, trainer.rows = policy, rows
     trainer.ref_model = None
     return trainer

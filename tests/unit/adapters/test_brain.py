@@ -9,6 +9,7 @@ import pytest
 
 from ada_lightning.adapters import Brain, Core
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.core.protocols import Advantage
 from tests.tapes import world
 from tests.unit.adapters.conformance import COMBINATIONS, PROMPTS, WITH_OBJECTIVE, Played, assert_same, outcome, truth
 
@@ -44,6 +45,17 @@ def drive(brain, num_steps=world.NUM_STEPS, *, most=0, order=5, version=None):
         while (finished := brain.finish(version=None if version is None else version + 2)) is not None:
             steps.append(finished)
     return steps[:num_steps]
+
+
+def test_a_complete_prompt_is_weighed_before_the_step_is_complete(monkeypatch):
+    weigh, asked = Advantage.weigh, []
+    monkeypatch.setattr(Advantage, "weigh", lambda self, groups: asked.extend(groups) or weigh(self, groups))
+    brain = brain_of("ada")
+    for number, handout in enumerate(brain.choose(), start=1):
+        brain.add(handout.step, handout.slot, results_of(handout))
+        assert len(asked) == number
+    brain.finish()
+    assert len(asked) == world.PROMPTS_PER_STEP
 
 
 @pytest.mark.parametrize(("rule", "objective"), COMBINATIONS)

@@ -42,10 +42,15 @@ def test_tasks_and_weights_are_those_of_the_projects_own_loop_where_steps_follow
     made, wanted = asyncio.run(run()), truth(rule)
     assert made.sampler.brain.step == world.NUM_STEPS
     found = []
-    for step, played in enumerate(wanted):
-        handouts = {g[0].slot: g[0] for groups in made.env.handouts.values() for g in groups if g[0].step == step}
+    for step in range(len(wanted)):
+        groups = sorted(  # slot, task that was run, episodes that were begun
+            (handout.slot, key, number)
+            for key, named in made.env.handouts.items()
+            for handout, number in named
+            if handout.step == step
+        )
         weights = {place: value / DENOMINATOR for place, value in made.weights.get(step, {}).items()}
-        found.append(Played([handouts[slot].prompt_id for slot in sorted(handouts)], played.drawn, weights))
+        found.append(Played([key for _, key, _ in groups], [number for *_, number in groups], weights))
     assert_same(found, wanted, 1e-5)
     assert made.source.metrics()["curriculum/tasks/sampler/responses"] == sum(wanted[-1].drawn)
 

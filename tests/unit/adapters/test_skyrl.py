@@ -51,6 +51,17 @@ def updates_of(trainer):
     return trainer.dispatch_.updates
 
 
+def steps_of(trainer):
+    """What the generator was asked for, and what each update was made of."""
+    asked, drawn = trainer.rows.asked, trainer.policy.drawn
+    first = min(int(uid.split(".")[0]) for uid in asked)
+    steps = []
+    for step, weights in enumerate(updates_of(trainer), start=first):
+        uids = [f"{step}.{slot}" for slot in range(world.PROMPTS_PER_STEP)]
+        steps.append(Played([asked[uid] for uid in uids], [drawn.get(uid, -1) + 1 for uid in uids], weights))
+    return steps
+
+
 @pytest.mark.parametrize(
     ("rule", "objective"), [pair for pair in COMBINATIONS if pair[1] == "log" or pair[0] == "ada_seq_balance"]
 )
@@ -62,8 +73,7 @@ def test_updates_of_the_synchronous_trainer_are_those_of_the_own_loop(rule, obje
     assert [sum(played.drawn) for played in wanted] == [
         logged["ada/responses"] for logged in trainer.tracker.logged if "ada/responses" in logged
     ]
-    found = [Played(w.prompts, w.drawn, weights) for w, weights in zip(wanted, updates_of(trainer), strict=True)]
-    assert_same(found, wanted, 1e-5)
+    assert_same(steps_of(trainer), wanted, 1e-5)
 
 
 @pytest.mark.parametrize("rule", ["ada_seq_balance", "ada"])
@@ -73,8 +83,7 @@ def test_a_synchronous_run_goes_on_where_its_checkpoint_was_written(rule, monkey
     train(tmp_path, monkeypatch, rule, *words, "trainer.max_training_steps=1")
     second = train(tmp_path, monkeypatch, rule, *words, "trainer.max_training_steps=3", "trainer.resume_mode=latest")
     wanted = own_loop(rule, "log", 3)[1:]
-    found = [Played(w.prompts, w.drawn, weights) for w, weights in zip(wanted, updates_of(second), strict=True)]
-    assert_same(found, wanted, 1e-5)
+    assert_same(steps_of(second), wanted, 1e-5)
 
 
 def test_a_generator_that_dies_between_drawing_and_telling_is_asked_again(monkeypatch, tmp_path):
@@ -95,8 +104,7 @@ def test_a_generator_that_dies_between_drawing_and_telling_is_asked_again(monkey
         asyncio.run(dying.train())
     second = train(tmp_path, monkeypatch, "ada", *words, "trainer.max_training_steps=2", "trainer.resume_mode=latest")
     wanted = own_loop("ada", "log", 2)[1:]
-    found = [Played(w.prompts, w.drawn, weights) for w, weights in zip(wanted, updates_of(second), strict=True)]
-    assert_same(found, wanted, 1e-5)
+    assert_same(steps_of(second), wanted, 1e-5)
 
 
 def test_a_reward_that_never_comes_is_ungraded(monkeypatch, tmp_path):
@@ -122,9 +130,9 @@ def test_the_asynchronous_trainer_takes_whole_steps_in_their_order(rule, monkeyp
     if rule != "ada":
         wanted = own_loop(rule, "log", 5)
         found = []
-        for played, weights, batch in zip(wanted, updates_of(trainer), batches, strict=True):
+        for played, batch in zip(steps_of(trainer), batches, strict=True):
             slots = [uid.split(".")[1] for uid in batch]  # prompts of a step come as they were taken up
-            named = {f"{slots[int(name.split('/')[0])]}/{name.split('/')[1]}": w for name, w in weights.items()}
+            named = {f"{slots[int(name.split('/')[0])]}/{name.split('/')[1]}": w for name, w in played.weights.items()}
             found.append(Played(played.prompts, played.drawn, named))
         assert_same(found, wanted, 1e-5)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow
 import pyarrow.parquet
@@ -111,6 +111,8 @@ class Scripted:
     generator = random.Random(3)
     hangs: frozenset[tuple[int, int, int]] = frozenset()
     """(step, slot, session) of those that never end."""
+    begun: ClassVar[Counter[tuple[int, int]]] = Counter()
+    """Sessions that were begun so far in this process, by (step, slot)."""
 
     def __init__(self, **given: Any) -> None:
         pass
@@ -118,6 +120,7 @@ class Scripted:
     async def run(
         self, sampling_params: Any, *, ada_step: int, ada_slot: int, ada_prompt_id: str, session_id: int, **others: Any
     ) -> Any:
+        self.begun[ada_step, ada_slot] += 1
         for _ in range(self.generator.randrange(6)):
             await asyncio.sleep(0)
         if (ada_step, ada_slot, session_id) in self.hangs:
@@ -190,8 +193,24 @@ class InThisProcess:
     def __init__(self, config: Any, cls: type) -> None:
         self.worker = worker_of(config, cls)
         self.limit_s = None
+        self.asked: list[str] = []
+        """Prompts of the last step, by what they say, in the order of their slots."""
+        self.drawn: list[int] = []
+        """Sessions that each of them was drawn in."""
 
     def generate_sequences(self, batch: Any) -> None:
+        """Draw a step."""
+        Scripted.begun.clear()
+        self._draw(batch)
+        columns = (
+            [getattr(each, "data", each) for each in batch[name]] for name in ("ada_slot", "ada_step", "raw_prompt")
+        )
+        rows = sorted(zip(*columns, strict=True), key=lambda row: int(row[0]))
+        ids = {text: prompt_id for prompt_id, text in PROMPTS.items()}
+        self.asked = [ids[messages[-1]["content"]] for _, _, messages in rows]
+        self.drawn = [Scripted.begun[int(step), int(slot)] for slot, step, _ in rows]
+
+    def _draw(self, batch: Any) -> None:
         async def run() -> None:
             await self.worker.generate_sequences(batch)
             tasks = list(self.worker.background_tasks)
@@ -229,7 +248,9 @@ def play(trainer: Any, tq: Any) -> Played:
     old = TensorDict({"old_log_probs": own["rollout_log_probs"]}, [len(batch)])
     tq.kv_batch_put(keys=batch.keys, partition_id="train", fields=old)
     trainer._compute_advantage(batch, metrics=metrics)
-    played = Played([], [])
+    manager = trainer.agent_loop_manager
+    is_here = isinstance(manager, InThisProcess)  # others have their sessions in processes of their own
+    played = Played(list(manager.asked), list(manager.drawn)) if is_here else Played([], [])
     fields = ["ada_slot", "ada_prompt_id", "session_id"]
     told = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["advantages", "response_mask"])
     rows = list(zip(batch.keys, told["advantages"].unbind(), told["response_mask"].unbind(), strict=True))
