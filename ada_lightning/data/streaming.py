@@ -125,6 +125,9 @@ class StreamingSource(DatasetSource):
         """Prompts to evaluate on; no training prompt has the same text."""
         return self._heldout
 
+    def place_of(self, prompt_id: str) -> None:
+        """Say nothing: a row that was read is gone."""
+
     @property
     def reports(self) -> list[ReadingReport]:
         """What became of the rows that were read so far, and of the held-out set where it has one of its own."""

@@ -281,7 +281,8 @@ def test_nothing_of_a_stream_is_kept_once_its_steps_are_done():
 def test_rows_that_cannot_be_used_are_dropped_and_counted_as_far_as_read():
     rows = [
         {"question": "1", "answer": "1"}, {"question": "", "answer": "1"}, {"question": "3", "answer": None},
-        {"question": "4", "answer": "4"}, {"question": "4", "answer": "4"}, {"question": "5", "answer": "5"},
+        {"question": "4", "answer": "4", "image": b"."}, {"question": "4", "answer": "4"},
+        {"question": "no number", "answer": "5"}, {"question": "5", "answer": "5"},
         {"question": "1", "answer": "1"}, {"question": "6", "answer": "6"}, {"question": "7", "answer": "7"},
     ]  # fmt: skip
     grader = SimpleNamespace(
@@ -298,8 +299,10 @@ def test_rows_that_cannot_be_used_are_dropped_and_counted_as_far_as_read():
     )
     assert numbers(data.step_prompts(1)) == [7]  # step 0 is not done: its prompt does not come again beside it
     assert data.source.report.dropped == {
-        "empty": 1, "unusable answer": 2, "duplicates": 1, "too long": 1, "held out": 1,
+        "empty": 1, "unusable answer": 2, "duplicates": 1, "refused by the chat template": 1, "too long": 1,
+        "held out": 1,
     }  # fmt: skip
+    assert data.source.report.notes == ["column 'image' holds bytes and is not given to the reward"]
     assert data.report.as_dict()["train"]["kept"] == 2
 
 

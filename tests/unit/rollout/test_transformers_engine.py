@@ -235,11 +235,12 @@ def test_architectures_that_go_their_own_way_are_refused_at_the_start(tmp_path):
         open_engine(saved(bloom, tmp_path / "bloom"), tmp_path)
 
 
-def test_a_model_that_decodes_otherwise_than_it_reads_is_refused(tiny_path, tmp_path, monkeypatch):
-    step = Decoder.step
-    monkeypatch.setattr(Decoder, "step", lambda self, tokens_B, positions_B: step(self, tokens_B, positions_B - 1))
+@pytest.mark.parametrize("name", ["step", "check"])
+def test_a_model_that_decodes_or_checks_otherwise_than_it_reads_is_refused(tiny_path, tmp_path, monkeypatch, name):
+    call = getattr(Decoder, name)
+    monkeypatch.setattr(Decoder, name, lambda self, tokens, positions_B, *of: call(self, tokens, positions_B - 1, *of))
     with pytest.raises(ValueError, match=r"llama does not decode .* standard deviations"):
-        open_engine(tiny_path, tmp_path)
+        open_engine(tiny_path, tmp_path, device="cpu")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
