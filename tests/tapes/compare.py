@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 TOLERANCE = 1e-6
 """Largest difference of two numbers, as a share of the larger one or of the largest in the same list or dictionary:
 float32 has 6e-8, a dozen roundings are allowed, and sums that cancel to about nothing are compared with their terms."""
-OF_NETWORKS = 5e-6
-"""The same for weights and optimiser state of a network that a method trains beside the policy: its gradients are sums
-whose terms cancel, and processors with other vector units add them in another order. Twice what was seen between the
-one that recorded and one with AVX2 alone (2.3e-6)."""
-NETWORKS = ("state.estimator.head.", "state.loss.partition.")
+OF_LOGPROBS = 2e-5
+"""The same for what torch adds up in float32 from log-probabilities, and for weights and optimiser state of a network
+that a method trains beside the policy. Their terms cancel, and processors with other vector units add them in another
+order. A log-probability of 5 nats is rounded to 5e-7, and a hundredth of the difference of two is an advantage of 8e-4
+on a tape: 6e-6 of it. Three times that, which was seen between two processors with AVX-512."""
+SUMMED = ("loss", "gradient_norm", "coefficient of", "state.estimator.head.", "state.loss.partition.")
 
 
-def differences(recorded: list[Any], played: list[Any]) -> Iterator[str]:
+def differences(recorded: list[Any], played: list[Any], summed: Sequence[str] = SUMMED) -> Iterator[str]:
     """Yield a line for every difference: step, prompt, field, both values.
 
     Args:
         recorded: ``steps`` of a tape.
         played: the same of another run.
+        summed: parts of the names of numbers that log-probabilities make.
     """
     if len(recorded) != len(played):
         yield f"{len(recorded)} steps recorded, now {len(played)}"
     for number, (old, new) in enumerate(zip(recorded, played, strict=False)):
-        yield from _slots(f"step {number}, prompts", old["prompts"], new["prompts"])
+        yield from _slots(f"step {number}, prompts", old["prompts"], new["prompts"], summed)
         if len(old["updates"]) != len(new["updates"]):
             yield f"step {number}: {len(old['updates'])} updates recorded, now {len(new['updates'])}"
         for index, (one, other) in enumerate(zip(old["updates"], new["updates"], strict=False)):
@@ -33,13 +35,13 @@ def differences(recorded: list[Any], played: list[Any]) -> Iterator[str]:
         yield from compare(f"step {number}, state", old["state"], new["state"])
 
 
-def _slots(where: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
+def _slots(where: str, old: dict[str, Any], new: dict[str, Any], summed: Sequence[str]) -> Iterator[str]:
     for slot in sorted({*old, *new}, key=lambda name: (len(name), name)):
         if slot not in old or slot not in new:
             yield f"{where}: slot {slot} is {'recorded and missing now' if slot in old else 'new'}"
             continue
         prompt = old[slot].get("prompt", "")
-        yield from compare(f"{where}: slot {slot} {prompt}".rstrip(), old[slot], new[slot])
+        yield from compare(f"{where}: slot {slot} {prompt}".rstrip(), old[slot], new[slot], summed=summed)
 
 
 def _update(where: str, old: dict[str, Any], new: dict[str, Any], prompts: dict[str, Any]) -> Iterator[str]:
@@ -57,7 +59,7 @@ def _update(where: str, old: dict[str, Any], new: dict[str, Any], prompts: dict[
         yield from compare(place, one.get(name, 0.0), other.get(name, 0.0), scale=scale)
 
 
-def compare(where: str, old: Any, new: Any, scale: float = 0.0) -> Iterator[str]:
+def compare(where: str, old: Any, new: Any, scale: float = 0.0, summed: Sequence[str] = SUMMED) -> Iterator[str]:
     """Yield a line for every difference between two plain values."""
     if isinstance(old, dict) and isinstance(new, dict):
         inner = _largest(old.values())
@@ -65,7 +67,7 @@ def compare(where: str, old: Any, new: Any, scale: float = 0.0) -> Iterator[str]
             if key not in old or key not in new:
                 yield f"{where}.{key}: {'recorded and missing now' if key in old else f'new: {_short(new[key])}'}"
             else:
-                yield from compare(f"{where}.{key}", old[key], new[key], inner)
+                yield from compare(f"{where}.{key}", old[key], new[key], inner, summed)
     elif isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new) or not _has_floats(old):
             if old != new:
@@ -73,8 +75,8 @@ def compare(where: str, old: Any, new: Any, scale: float = 0.0) -> Iterator[str]
             return
         inner = _largest(old)
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from compare(f"{where}[{index}]", one, other, inner)
-    elif not _are_equal(old, new, scale, OF_NETWORKS if any(name in where for name in NETWORKS) else TOLERANCE):
+            yield from compare(f"{where}[{index}]", one, other, inner, summed)
+    elif not _are_equal(old, new, scale, OF_LOGPROBS if any(name in where for name in summed) else TOLERANCE):
         yield f"{where}: recorded {_short(old)}, now {_short(new)}"
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from tests.tapes import cases, driver, tape, world
-from tests.tapes.compare import compare, differences
+from tests.tapes.compare import SUMMED, compare, differences
 
 
 def main() -> int:
@@ -48,9 +48,10 @@ def differences_now(name: str, latencies: Sequence[world.Latency]) -> Iterator[s
     """Yield a line for everything that is not as a tape says, played with each of these latencies."""
     old = tape.read(tape.FOLDER / f"{name}.json.gz")
     case = tape.case_of(old)
+    summed = (*SUMMED, ".advantages") if name.startswith("reward_distillation") else SUMMED
     for latency in latencies:
         steps, launched = tape.split(driver.play(case, latency))
-        yield from (f"{name}, {latency.name}: {line}" for line in differences(old["steps"], steps))
+        yield from (f"{name}, {latency.name}: {line}" for line in differences(old["steps"], steps, summed))
         yield from compare(f"{name}, {latency.name}: launched and dropped", old["launched"][latency.name], launched)
 
 

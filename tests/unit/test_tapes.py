@@ -96,7 +96,7 @@ def test_a_changed_sum_of_the_loss_is_named_with_its_response():
     steps = _steps()
     coefficients = steps[2]["updates"][0]["coefficients"]
     name = max(coefficients, key=lambda name: abs(coefficients[name]))
-    coefficients[name] *= 1.00001
+    coefficients[name] *= 1.0001
     (line,) = differences(_steps(), steps)
     assert line.startswith("step 2, update 0: coefficient of slot ")
     del coefficients[name]
