@@ -201,6 +201,7 @@ class Brain:
             counted += 1
             if version is not None:
                 self._versions.setdefault(step, {})[slot, index] = version
+        pools.weigh_early(slot)
         if problems:
             raise ValueError("; ".join(problems))
         return counted
@@ -268,7 +269,7 @@ class Brain:
         number = self.core.step
         pools = self._steps[number]
         denominator = pools.denominator(self.max_tokens)
-        rows = tuple(_row(pool, row, denominator) for pool in pools for row in pool.kept())
+        rows = tuple([_row(pool, row, denominator) for pool in pools for row in pool.kept()])
         figures = self._figures(pools, rows) | self._lags(number, rows, version)
         finished = FinishedStep(
             number,
@@ -379,7 +380,7 @@ class Brain:
     def _handout(self, pool: Pool, most: int = 0) -> Handout:
         wanted = pool.want()
         indices = tuple(pool.launch(min(wanted, most) if most else wanted))
-        seeds = tuple(pool.seed(index) for index in indices)
+        seeds = tuple([pool.seed(index) for index in indices])
         return Handout(pool.step, pool.slot, pool.prompt_id, indices, seeds)
 
     def _figures(self, pools: Pools, rows: Sequence[TrainingRow]) -> dict[str, float]:

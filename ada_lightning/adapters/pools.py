@@ -216,9 +216,12 @@ class Pools(Sequence[Pool]):
         self._in_order = list(self._pools.values())
         self._offered: dict[int, Pool] = {}
         """Pools that may have something to launch, by slot, in the order in which they were offered it."""
+        self._weighs_alone = not composed.step_wide()
         self._groups: dict[int, ResponseGroup] | None = None
         self._training: dict[int, ResponseGroup] = {}
         self._complete: dict[int, ResponsePool] = {}
+        self._weighed: dict[int, ResponseGroup] = {}
+        """What trains of complete prompts, by slot, of methods without step-wide parts."""
 
     def __len__(self) -> int:
         self.ask()
@@ -229,9 +232,10 @@ class Pools(Sequence[Pool]):
         return self._in_order[place]
 
     def __iter__(self) -> Iterator[Pool]:
+        self.ask()
         place = 0
-        while place < len(self):  # it may grow meanwhile
-            yield self[place]
+        while place < len(self._in_order) or place < len(self):  # asked again at the end: it may grow meanwhile
+            yield self._in_order[place]
             place += 1
 
     def at(self, slot: int) -> Pool:
@@ -297,13 +301,18 @@ class Pools(Sequence[Pool]):
         For methods without step-wide parts (:meth:`ComposedMethod.step_wide`), of which it is what the whole step says.
         """
         self._complete |= {pool.slot: pool for pool in self.step.ended()}
-        if slot not in self._complete:
-            return None
-        pool = self._complete[slot]
-        (kept,) = self.composed.method.selection.select_all([pool])
-        group = ResponseGroup(pool, kept)
-        (weights,) = self.composed.advantage.weigh([group])
-        return group.with_advantages(weights)
+        if slot in self._complete and slot not in self._weighed:
+            pool = self._complete[slot]
+            (kept,) = self.composed.method.selection.select_all([pool])
+            group = ResponseGroup(pool, kept)
+            (weights,) = self.composed.advantage.weigh([group])
+            self._weighed[slot] = group.with_advantages(weights)
+        return self._weighed.get(slot)
+
+    def weigh_early(self, slot: int) -> None:
+        """Weigh a prompt as soon as it is complete, where the others cannot change that: less is left for the end."""
+        if self._weighs_alone and self.is_ended(slot):
+            self.alone(slot)
 
     def pools_drawn(self) -> list[ResponsePool]:
         """Return the pools of the complete step, for those who learn from it."""
@@ -311,7 +320,11 @@ class Pools(Sequence[Pool]):
 
     def _select(self) -> dict[int, ResponseGroup]:
         """Return the groups of the complete step by slot; what trains of them is made with them, once."""
-        if self._groups is None:
+        if self._groups is None and self._weighs_alone and self.is_complete:
+            self._complete |= {pool.slot: pool for pool in self.step.ended()}
+            weighed = {slot: self.alone(slot) for slot in sorted(self._complete)}
+            self._groups = self._training = {slot: group for slot, group in weighed.items() if group is not None}
+        elif self._groups is None:
             self._groups = {group.pool.slot: group for group in self.step.finish()}
             division = self.step.division
             trained = None if division is None else {pool.slot for pool in division.trained}

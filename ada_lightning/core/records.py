@@ -322,7 +322,9 @@ class ResponsePool:
 
     def trainable(self) -> list[Response]:
         """Return the responses that may be kept, in launch order."""
-        responses = sorted([*self.responses, *self.short], key=attrgetter("sample_index"))
+        responses = self.responses  # in launch order
+        if self.short:
+            responses = sorted([*self.responses, *self.short], key=attrgetter("sample_index"))
         return [response for response in responses if not response.is_masked]
 
     def add(self, response: Response) -> None:
@@ -383,9 +385,9 @@ class ResponseGroup:
     @property
     def trained(self) -> tuple[KeptResponse, ...]:
         """Kept responses that have an advantage; before advantages are assigned, all of them where rewards differ."""
-        if any(kept.advantage is None for kept in self.kept):
+        if None in [kept.advantage for kept in self.kept]:
             return self.kept if self.has_signal else ()
-        return tuple(kept for kept in self.kept if kept.advantage)
+        return tuple([kept for kept in self.kept if kept.advantage])
 
     def without_chance(self, values: Sequence[float]) -> list[float]:
         """Undo what was left to chance: what had probability q counts 1/q times (Horvitz and Thompson 1952).
@@ -404,8 +406,8 @@ class ResponseGroup:
 
     def with_advantages(self, advantages: Sequence[float]) -> ResponseGroup:
         """Write down what each kept response weighs, in the order of ``kept``."""
-        weighed = tuple(
+        weighed = [
             KeptResponse(kept.response, kept.selection_weight, kept.inverse_probability, advantage)
             for kept, advantage in zip(self.kept, advantages, strict=True)
-        )
-        return ResponseGroup(self.pool, weighed, self.is_surplus)
+        ]
+        return ResponseGroup(self.pool, tuple(weighed), self.is_surplus)

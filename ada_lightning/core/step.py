@@ -137,7 +137,11 @@ class Step:
         while num_slots and (run := self._ahead.best(len(self._waiting) + num_running, num_slots)) is not None:
             self._launch(run, self._sampler.samples_per_round, need=0.0)
         number = len(self._waiting) if num_free is None else min(max(num_free, 0), len(self._waiting))
-        return [self._hand_out(*heapq.heappop(self._waiting)[2:]) for _ in range(number)]
+        if number == len(self._waiting):
+            taken, self._waiting = sorted(self._waiting), []
+        else:
+            taken = [heapq.heappop(self._waiting) for _ in range(number)]
+        return [self._hand_out(slot, index) for _, _, slot, index in taken]
 
     def tell(self, request: Request, outcome: Outcome) -> None:
         """Take what became of a request. One that was dropped meanwhile changes nothing."""
@@ -415,13 +419,14 @@ class Step:
     def _commit(self, run: PromptRun, outcome: Outcome) -> None:
         """Add the response whose turn in the launch order has come to the pool, or to what is no evidence."""
         pool, stats, grade, index = run.pool, self.stats, outcome.grade, run.pool.num_drawn
+        num_tokens = outcome.num_tokens
         stats.num_drawn += 1
-        stats.generated_tokens += outcome.num_tokens
+        stats.generated_tokens += num_tokens
         if pool.hint:
             stats.num_hinted += 1
-            stats.hinted_tokens += outcome.num_tokens
+            stats.hinted_tokens += num_tokens
         cut = self._sampler.cut(pool, index)
-        is_long = cut is not None and outcome.num_tokens + outcome.is_truncated > cut.num_tokens
+        is_long = cut is not None and num_tokens + outcome.is_truncated > cut.num_tokens
         if cut is not None and not cut.goes_on:
             stats.num_limited += 1
             if is_long:

@@ -78,7 +78,7 @@ class StepSettings:
         """
         if not self.seed_requests:
             return None
-        key = "\x1f".join(map(str, (self.seed, stage, step, slot, prompt_id, sample_index)))
+        key = f"{self.seed}\x1f{stage}\x1f{step}\x1f{slot}\x1f{prompt_id}\x1f{sample_index}"
         return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) >> 1
 
 

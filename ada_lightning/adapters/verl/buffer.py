@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import Any
 
 import numpy as np
@@ -133,8 +134,8 @@ class AdaReplayBuffer(ReplayBuffer):
 
     def _hear(self, prompts: Collection[str] | None) -> None:
         """Read the rows of these prompts, which are complete, or all; tell the brain where no worker does."""
-        rows = self.partitions[_TRAIN].items()
-        keys = [key for key, tag in rows if "seq_len" in tag and key not in self._read]
+        tags = self.partitions[_TRAIN]
+        keys = [key for key in filterfalse(self._read.__contains__, tags) if "seq_len" in tags[key]]
         if prompts is not None:
             keys = [key for key in keys if key.split("_")[0] in prompts]
         if not keys:
@@ -171,14 +172,14 @@ class AdaReplayBuffer(ReplayBuffer):
             last = places[-1]
             told: dict[str, Any] = {
                 "reward": reward[last],
-                "num_tokens": sum(num_tokens[place] for place in places),
+                "num_tokens": sum([num_tokens[place] for place in places]),
                 "is_truncated": is_truncated[last],
             }
             if logprobs is not None:
                 own = [logprobs.row(place)[masks.row(place) > 0].tolist() for place in places]
                 told["logprobs"] = [value for values in own for value in values]
             found[where] = _Session(
-                tuple(keys[place] for place in places), tuple(lengths[place] for place in places), told
+                tuple([keys[place] for place in places]), tuple([lengths[place] for place in places]), told
             )
         return found
 

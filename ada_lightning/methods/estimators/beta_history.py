@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -214,11 +214,12 @@ def fit_pooled_prior(outcomes: Sequence[tuple[int, int]]) -> Belief:
 
     if len(outcomes) < _MIN_POOLS:
         return Belief()
-    positives_N, sizes_N = np.array(outcomes, dtype=float).T
+    times = Counter(outcomes)  # of a thousand outcomes few differ
+    positives_N, sizes_N = np.array(list(times), dtype=float).T
     alpha_G, beta_G = _grid()
-    log_likelihood_G = betaln(alpha_G[:, None] + positives_N, beta_G[:, None] + sizes_N - positives_N).sum(
-        axis=1
-    ) - len(outcomes) * betaln(alpha_G, beta_G)
+    log_likelihood_GN = betaln(alpha_G[:, None] + positives_N, beta_G[:, None] + sizes_N - positives_N)
+    times_N = np.array(list(times.values()), dtype=float)
+    log_likelihood_G = log_likelihood_GN @ times_N - len(outcomes) * betaln(alpha_G, beta_G)
     best = int(np.argmax(log_likelihood_G))
     return Belief(float(alpha_G[best]), float(beta_G[best]))
 

@@ -25,6 +25,8 @@ def with_selection_weights(
     Sums over the kept responses with these weights have the pool's shares of the classes, whatever was kept, as long as
     something was kept of every class. All responses of the pool count, also those that may not train.
     """
+    if len(kept) == len(pool.responses) + len(pool.short):
+        return tuple([KeptResponse(response, 1.0) for response in kept])
     num_sampled = Counter(map(class_of, [*pool.responses, *pool.short]))
     classes = [class_of(response) for response in kept]
     weight_of = {each: num_sampled[each] / number for each, number in Counter(classes).items()}
