@@ -95,7 +95,7 @@ def write_slime(rows: Sequence[Row], folder: Path) -> None:
 
     (folder / "rollout_data").mkdir(parents=True)
     for step, group in _steps(rows):
-        samples = [
+        samples: list[dict[str, Any]] = [
             {
                 "group_index": int(row.group_key),
                 "index": row.sample_index,

@@ -51,6 +51,7 @@ from research.studies.field.staleness import TUNING as STALENESS_TUNING
 from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.forecast.tables import TABLES as FORECAST_TABLES
+from research.studies.hints.gate import table as hints_gate
 from research.studies.real_model.auto import STUDIES as AUTO_REAL_MODEL
 from research.studies.real_model.compare import CONTESTS as REAL_MODEL
 from research.studies.real_model.compare import main_table as real_model_main
@@ -740,6 +741,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "default_model_main": partial(does_it_pay, OF_DEFAULT_MODEL),
     "calculator": calculator,
     "auto_simulation": auto_simulation,
+    "hints_gate_quick": hints_gate,
     **auto_field(),
     **AUTO_REAL_MODEL[False].tables("auto_real_model"),
     **AUTO_REAL_MODEL[True].tables("auto_real_model_gpu"),

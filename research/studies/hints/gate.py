@@ -23,6 +23,7 @@ import reasoning_gym
 
 from ada_lightning.data.solutions import ends_of_parts, shows
 from ada_lightning.training.models.cache import prepare_once
+from research.benchmarks.report import markdown
 from research.studies.real_model.setting import MAX_NEW_TOKENS, START
 from research.studies.real_model.tasks import worked
 from research.studies.real_model.warm_up import checksum, warm_up
@@ -129,6 +130,17 @@ def figures(counts: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
             "passes": bool(between) and max(between) >= max(0.1, 2 * rates.get("none given", 0.0)),
         }
     return {"by_task": by_task, "passes": sum(each["passes"] for task, each in by_task.items() if task != "all") >= 2}
+
+
+def table(name: str = "gate_quick") -> str:
+    """Return pass rates by task and by the share of the levels that was given, responses in brackets."""
+    by_task = json.loads((RESULTS / f"{name}.json").read_text())["by_task"]
+    rows = []
+    for task in (*HARD, "all"):
+        found = by_task[task]
+        cells = [f"{found['pass_rate'][left]:.3f} ({found['responses'][left]})" for left in LEFT]
+        rows.append([task, *cells, "" if task == "all" else "yes" if found["passes"] else "no"])
+    return markdown(["task", LEFT[0], "1st quarter", "2nd", "3rd", "4th", "passes"], rows)
 
 
 def main() -> None:
