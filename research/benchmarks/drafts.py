@@ -83,7 +83,7 @@ class LastNumberGrader(ScriptedGrader):
 
 def field() -> Setting:
     """Return the field's model and task: ten updates with the learning rate and the size of its runs."""
-    tokenizer = AutoTokenizer.from_pretrained(COMMITTED)
+    tokenizer = AutoTokenizer.from_pretrained(COMMITTED, trust_remote_code=False)
     sums = islice(dict(problems(size=1024, seed=2)).items(), 64 + 10 * 32)
     bare = [Prompt(text, ({"role": "user", "content": text},), {"answer": answer}) for text, answer in sums]
     prompts = list(PromptEncoder(tokenizer, max_prompt_tokens=72).encode(bare))
@@ -159,7 +159,7 @@ def costs(setting: Setting, sizes: Sequence[int], repetitions: int) -> Iterator[
 
 def measured(setting: Setting, sizes: Sequence[int], repetitions: int) -> Iterator[dict[str, Any]]:
     """Yield a row for each number of sequences at once."""
-    model: Any = AutoModelForCausalLM.from_pretrained(setting.model.path, dtype=torch.float32)
+    model: Any = AutoModelForCausalLM.from_pretrained(setting.model.path, dtype=torch.float32, trust_remote_code=False)
     imitate(model, setting)
     with opened(setting, max(sizes)) as service:
         drafts = responses_of(sampled(service, model, setting.held_out, version=0))

@@ -18,6 +18,7 @@ from ada_lightning.adapters.composed import compose_method
 from ada_lightning.callbacks.response_log import COLUMNS
 from ada_lightning.core.records import Completion, Outcome, Prompt, Verdict
 from ada_lightning.core.step_records import StepSettings
+from ada_lightning.data.streaming import StreamingSource
 from ada_lightning.rewards.function import FunctionReward
 from tests.builders import make_prompt
 from tests.unit.documented import PAGES, ROOT
@@ -37,7 +38,7 @@ ELSEWHERE = {
 }
 HERE = {
     "README.md:0", "README.md:1", "docs/rewards.md:0", "docs/walkthrough.md:0", "docs/architecture.md:0",
-    "docs/math_grader.md:0",
+    "docs/math_grader.md:0", "docs/data.md:0",
 }  # fmt: skip
 BLOCKS = {
     f"{page}:{number}": code
@@ -157,6 +158,15 @@ def test_the_function_of_the_page_on_rewards_is_a_reward(tmp_path, monkeypatch):
     reward = FunctionReward("my_reward.grade")
     prompt = Prompt("id", (), reference={"answer": "12"})
     assert [reward(prompt, Completion(text)) for text in ("It is 12.", "It is 13.")] == [1.0, 0.0]
+
+
+def test_the_rows_of_the_page_on_data_are_prompts(tmp_path, monkeypatch):
+    (tmp_path / "my_prompts.py").write_text(BLOCKS["docs/data.md:0"])
+    monkeypatch.syspath_prepend(tmp_path)
+    source = StreamingSource(rows=import_module("my_prompts").sums(seed=1), num_heldout=2, seed=0, num_first=2)
+    (_, prompt), (_, other) = source.next_prompt(), source.next_prompt()
+    assert prompt.messages != other.messages
+    assert eval(prompt.messages[-1]["content"].rstrip("=")) == int(prompt.reference["answer"])
 
 
 def test_the_answers_of_the_page_on_mathematics_are_what_it_prints(capsys):
