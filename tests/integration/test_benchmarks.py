@@ -26,6 +26,7 @@ SMALLEST = {
     "studies.auto_simulation": ["--report-only"],
     "studies.calculator": ["--report-only"],
     "studies.coverage": ["--studies", 2],
+    "studies.does_it_pay": [],
     "studies.field.auto": ["--report-only"],
     "studies.field.compare": ["--report-only"],
     "studies.field.dropping": ["--report-only"],
@@ -73,7 +74,6 @@ START_ONLY = {
     "hosts.training",
     "objective.check",
     "studies.choose",
-    "studies.does_it_pay",
     "studies.factor",
     "studies.field.controls",
     "studies.field.newer",
@@ -113,6 +113,11 @@ def test_every_program_stands_on_a_page_and_here():
     assert on_pages == set(SMALLEST) | START_ONLY == programs - NOT_ON_A_PAGE
 
 
+def file_of(name):
+    program = f"research/{name.replace('.', '/')}"
+    return f"{program}/__main__.py" if (ROOT / program).is_dir() else f"{program}.py"
+
+
 @pytest.fixture
 def figures(tmp_path):
     """A folder like ``docs``, with the figures that some benchmarks start from."""
@@ -123,13 +128,11 @@ def figures(tmp_path):
 @pytest.mark.parametrize("name", sorted(SMALLEST))
 def test_a_command_of_the_pages_does_its_smallest_work(name, programs, figures):
     options = ["--folder", figures / "walk"] if name == "studies.sums" else []
-    program = f"research/{name.replace('.', '/')}"
-    program += "/__main__.py" if (ROOT / program).is_dir() else ".py"
-    done = programs.run(program, *SMALLEST[name], *options, environment={"BENCHMARK_FIGURES": str(figures)})
+    done = programs.run(file_of(name), *SMALLEST[name], *options, environment={"BENCHMARK_FIGURES": str(figures)})
     assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_the_other_commands_of_the_pages_start(programs, figures):
-    files = [f"research/{name.replace('.', '/')}.py" for name in sorted(START_ONLY)]
+    files = [file_of(name) for name in sorted(START_ONLY)]
     done = programs.run("tests/integration/help_of.py", *files, environment={"BENCHMARK_FIGURES": str(figures)})
     assert done.returncode == 0, done.stderr[-2000:]
