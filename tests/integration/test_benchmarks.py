@@ -7,12 +7,10 @@ import shutil
 
 import pytest
 
-from tests.integration.conftest import ROOT, SMALL
+from tests.integration.conftest import ROOT
 
 pytestmark = pytest.mark.vllm
 
-OVERRIDES = [word for word in SMALL if not word.startswith(("callbacks.", "num_steps=", "trainer.precision"))]
-"""Of a run in which a step takes a fraction of a second; the benchmarks set the rest themselves."""
 SMALLEST = {
     "benchmarks.cluster_sim": ["--only-validate"],
     "benchmarks.curriculum": ["--prompts", 8, "--per-step", 2, "--epochs", 2],
