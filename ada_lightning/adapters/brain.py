@@ -309,7 +309,7 @@ class Brain:
         self.core.tell(pools)
         del self._steps[self.core.step - 1]
         self._versions.pop(self.core.step - 1, None)
-        self._num_rows += sum(len(group.trained) for group in pools.finish())
+        self._num_rows += sum([len(pool.kept()) for pool in pools])
 
     def drop(self, why: str, rows: Sequence[TrainingRow] | int) -> None:
         """Name rows that :meth:`finish` gave back and that did not train, as a trainer drops them by age.

@@ -48,6 +48,8 @@ class Pool:
         self._waiting: list[Request] = []
         self._launched: dict[int, Request] = {}
         self._payloads: dict[int, Any] = {}
+        self._made: list[Row] | None = None
+        """What trains of it, once that is known."""
 
     @property
     def num_open(self) -> int:
@@ -143,16 +145,18 @@ class Pool:
             RuntimeError: pools of the step are open: what one prompt keeps may depend on the others.
         """
         group = self._pools.group(self.slot)
-        return [] if group is None else self._rows(group)
+        return [] if group is None else list(self._rows(group))
 
     def kept_alone(self) -> list[Row] | None:
         """Return them as soon as this pool is complete; None before (:meth:`Pools.alone`)."""
         group = self._pools.alone(self.slot)
-        return None if group is None else self._rows(group)
+        return None if group is None else list(self._rows(group))
 
     def _rows(self, group: ResponseGroup) -> list[Row]:
+        if self._made is not None:
+            return self._made
         share = self._pools.composed.reduction.share
-        return [
+        self._made = [
             Row(
                 kept.response.sample_index,
                 self._payloads[kept.response.sample_index],
@@ -161,6 +165,7 @@ class Pool:
             )
             for kept in group.trained
         ]
+        return self._made
 
     @property
     def num_drawn(self) -> int:
@@ -312,7 +317,7 @@ class Pools(Sequence[Pool]):
     def weigh_early(self, slot: int) -> None:
         """Weigh a prompt as soon as it is complete, where the others cannot change that: less is left for the end."""
         if self._weighs_alone and self.is_ended(slot):
-            self.alone(slot)
+            self._pools[slot].kept_alone()
 
     def pools_drawn(self) -> list[ResponsePool]:
         """Return the pools of the complete step, for those who learn from it."""
