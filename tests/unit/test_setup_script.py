@@ -61,6 +61,48 @@ def test_torch_found_nowhere_ends_with_the_reasons_and_the_way_out(script, fake_
         script.install_torch()
 
 
+@pytest.fixture
+def fake_uv(script):
+    """Put a uv beside the Python that logs where it looks and what it is asked, and ends with this status."""
+
+    def install(status):
+        uv = script.VENV / "bin" / "uv"
+        uv.write_text(f'#!/bin/sh\necho "$UV_DEFAULT_INDEX|$UV_INDEX|$*" >> {script.VENV}/uv\nexit {status}\n')
+        uv.chmod(0o755)
+        return script.VENV / "uv"
+
+    return install
+
+
+def test_uv_installs_the_lock_from_where_pip_is_configured_to_look(script, fake_python, fake_uv, monkeypatch):
+    log = fake_python("nothing")
+    configured = script.VENV / "configured"
+    configured.write_text(
+        "global.index-url='https://one/simple'\n"
+        r"global.extra-index-url='\nhttps://two/simple\nhttps://three/simple'" + "\n"
+        ":env:.index-url='https://four/simple'\n"
+    )
+    with script.VENV_PYTHON.open("a") as python:
+        python.write(f'case "$*" in *config*) cat {configured};; esac\n')
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    uv = fake_uv(0)
+    script.install_packages()
+    where, more, asked = uv.read_text().strip().split("|")
+    assert (where, more) == ("https://four/simple", "https://two/simple https://three/simple")
+    assert asked.startswith("pip install --no-deps")
+    assert str(script.LOCK) in asked
+    assert not [line for line in log.read_text().splitlines() if "-r " in line]
+
+
+@pytest.mark.parametrize(("failing", "status"), [("*uv==*", 0), ("nothing", 1)])
+def test_pip_installs_the_lock_where_uv_cannot_be_had_or_fails(script, fake_python, fake_uv, failing, status):
+    log = fake_python(failing)
+    fake_uv(status)
+    script.install_packages()
+    assert log.read_text().splitlines()[-1].endswith(f"-qq -r {script.LOCK}")
+
+
 def test_missing_compiler_is_found_out_before_the_downloads(script, fake_python):
     fake_python("*pycosat*")
     with pytest.raises(SystemExit, match="build-essential python3-dev"):
