@@ -97,7 +97,7 @@ class LoraParameters(TrainedParameters):
 
         config = LoraConfig(
             r=self.rank,
-            lora_alpha=self.alpha,  # type: ignore[arg-type]
+            lora_alpha=self.alpha,
             target_modules=self._targets(model),
             use_rslora=self.rank_stabilized,
             lora_dropout=0.0,
