@@ -22,7 +22,7 @@ from ada_lightning.config.problems import ConfigError
         ("gvm_grpo", (), "adds groups to a step under way, but GvmSampler has 2 stages. Use sampler=uniform"),
         ("coba_rl", (), "but CobaSampler divides it before it begins. Use sampler=uniform"),
         ("grpo", ("advantage=gdpo",), "with a baseline of their own, but GdpoAdvantage compares the groups of a step"),
-        ("grpo", ("environment=calculator",), "begins the model's turn, but an environment answers it in several"),
+        ("grpo", ("environment=calculator",), "helps with a single turn, but an environment answers it in several"),
         (
             "grpo",
             ("rollout.stream_gradients=true",),

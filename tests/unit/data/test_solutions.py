@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.core.following import hinted
+from ada_lightning.core.hint import shows
 from ada_lightning.core.records import Prompt, Verdict
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.encoder import PromptEncoder
-from ada_lightning.data.solutions import ends_of_parts, shows, thinned, with_levels
+from ada_lightning.data.solutions import ends_of_parts, thinned, with_levels
 from ada_lightning.training.models.tiny import byte_tokenizer
 from tests.unit.data.test_dataset_source import jsonl
 
