@@ -49,6 +49,11 @@ def without_hints(groups: Sequence[ResponseGroup]) -> tuple[ResponseGroup, ...]:
     return tuple(group for group in groups if not group.pool.hint)
 
 
+def not_refused(groups: Sequence[ResponseGroup]) -> tuple[ResponseGroup, ...]:
+    """Return the groups that may train: a hint that is refused has none, and its empty pool only says so."""
+    return tuple(group for group in groups if (hint := group.pool.prompt.hint) is None or not hint.refused)
+
+
 def share_of_prompts(groups: Sequence[ResponseGroup]) -> float:
     """Return the share of groups that is counted where an update is divided by its size: those without a hint.
 

@@ -104,7 +104,7 @@ CASES += [
     for schedule in SCHEDULES
     for refill in REFILLS
 ]
-HINTED = ("prefix", "text")
+HINTED, SHARE = ("prefix", "text"), 0.4
 CASES += [
     (sampler, schedule, kind)
     for sampler in ("uniform", "positive", "balance")
@@ -126,9 +126,9 @@ def prompts(first, number):
 
 
 def hints(kind="prefix", **options):
-    """For every prompt whose responses are all wrong; two groups of ten at most have one."""
+    """For every prompt whose responses are all wrong, as long as the share lasts."""
     kinds = {"prefix": PrefixHints, "text": TextHints}
-    part = kinds[kind](**{"p_min": 0.9, "doubt": 1.0, "max_share": 0.2, **options})
+    part = kinds[kind](**{"p_min": 0.9, "doubt": 1.0, "max_share": SHARE, **options})
     part.connect(encode, has_turns=True)
     return part
 
@@ -293,7 +293,7 @@ def test_hinted_groups_stand_behind_the_others_and_keep_to_their_share(name, kin
     assert [pool.slot for pool in bare] == list(range(8))
     assert given, "the case has none to look at"
     num_hinted, num_written = sum(pool.num_drawn for pool in given), len(given) if kind == "text" else 0
-    assert num_hinted + num_written <= 0.2 * (sum(group.pool.num_drawn for group in groups) + num_written)
+    assert num_hinted + num_written <= SHARE * (sum(group.pool.num_drawn for group in groups) + num_written)
     assert counts[5] == num_hinted
     assert counts[7] == sum(pool.prompt.hint.num_written for pool in given)
     assert bool(counts[7]) is bool(num_written)
