@@ -269,7 +269,7 @@ class Step:
             self._runs[slot] = PromptRun(ResponsePool(prompt, slot, step=self.step))
             self._num_unfinished += 1
             if prompt.hint is not None and prompt.hint.max_new_tokens:
-                self._push(slot, WRITING, need=float("inf"))  # a whole group waits for it
+                self._push(slot, WRITING, need=float(self._sampler.most_per_prompt))  # a whole group waits for it
             else:
                 self._settle(self._runs[slot])
 
