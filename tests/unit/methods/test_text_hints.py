@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from ada_lightning.analysis.statement import describe_update
 from ada_lightning.core.hint import Hint
 from ada_lightning.core.records import Belief, Outcome, Prompt, ResponsePool, SamplingSettings, Verdict
 from ada_lightning.core.step import Step
@@ -20,6 +21,7 @@ from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.transformers_engine import TransformersEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.run.phase_clock import PhaseClock
+from ada_lightning.training.losses import ReinforceLoss, TokenMeanReduction
 from ada_lightning.training.models.tiny import byte_tokenizer
 from tests.builders import make_response
 from tests.integration.test_vllm_engine import load, named
@@ -210,6 +212,17 @@ def test_prompts_without_a_solution_and_hints_without_a_tokenizer_are_refused():
         TextHints(p_min=0.9, doubt=1.0).follow(ResponsePool(PROMPT, 0, responses=wrong))
     with pytest.raises(ValueError, match=r"hints\.max_hint_tokens must be at least 1; got 0"):
         TextHints(max_hint_tokens=0)
+
+
+def test_the_statement_says_what_they_follow_and_what_learns_nothing():
+    lines = describe_update(
+        advantage=ExactAdvantage(objective=LinearObjective()), sampler=UniformSampler(group_size=4),
+        selection=AllSelection(), loss=ReinforceLoss(reduction=TokenMeanReduction()), num_minibatches=1, max_grad_norm=1.0, truncated="grade",
+        hints=TextHints(),
+    )  # fmt: skip
+    (line,) = [line for line in lines if "hints:" in line]
+    assert "follow the mean, over the hints that the policy would write, of the gradient of f(pass rate" in line
+    assert "Nothing flows through the writing" in line
 
 
 class Grader:
