@@ -217,8 +217,8 @@ def test_prompts_without_a_solution_and_hints_without_a_tokenizer_are_refused():
 def test_the_statement_says_what_they_follow_and_what_learns_nothing():
     lines = describe_update(
         advantage=ExactAdvantage(objective=LinearObjective()), sampler=UniformSampler(group_size=4),
-        selection=AllSelection(), loss=ReinforceLoss(reduction=TokenMeanReduction()), num_minibatches=1, max_grad_norm=1.0, truncated="grade",
-        hints=TextHints(),
+        selection=AllSelection(), loss=ReinforceLoss(reduction=TokenMeanReduction()), num_minibatches=1,
+        max_grad_norm=1.0, truncated="grade", hints=TextHints(),
     )  # fmt: skip
     (line,) = [line for line in lines if "hints:" in line]
     assert "follow the mean, over the hints that the policy would write, of the gradient of f(pass rate" in line
