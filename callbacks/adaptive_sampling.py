@@ -32,8 +32,10 @@ from .run_parts import run_parts
 def cut_solutions(
     method: Method, data: RolloutDataModule, tokenizer: Any, grader: RewardPool, service: RolloutService
 ) -> None:
-    """Give prompts the beginnings of their worked solutions where the method gives hints."""
-    if method.hints.is_on:
+    """Give prompts the beginnings of their worked solutions where the method gives hints, or let the policy write."""
+    if method.hints.writes:
+        data.connect_hints(method.hints)
+    elif method.hints.is_on:
         threshold = service.settings.positive_threshold
         data.cut_solutions(tokenizer, grader, num_levels=method.hints.num_levels, positive_threshold=threshold)
 

@@ -13,6 +13,7 @@ from typing import Any
 from ada_lightning.adapters.composed import compose_method
 from ada_lightning.adapters.json_state import from_json, to_json
 from ada_lightning.adapters.pools import Pool, Pools, Row
+from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.options import OPTIONS
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition, StepPrompts
@@ -99,6 +100,13 @@ class Core:
             )
         self._composed, self._method = composed, composed.method
         hints = composed.method.hints
+        if hints.writes:
+            raise ConfigError(
+                [
+                    f"{self.method_name}: {type(hints).__name__} has the policy write a hint before a group is drawn, "
+                    "and only runs of train.py ask it to; use hints=prefix, whose hints are the solution's own lines"
+                ]
+            )
         if solutions and not hints.is_on:
             raise ValueError('nothing here reads solutions: choose hints="prefix", or leave them out')
         known = {

@@ -125,7 +125,7 @@ def hint_errors(run: MethodView) -> Iterator[str]:
         )
     if run.value("environment") is not None or run.value("rollout.environment") is not None:
         yield (
-            f"hints: {run.name('hints')} begins the model's turn, but an environment answers it in several. Use "
+            f"hints: {run.name('hints')} helps with a single turn, but an environment answers it in several. Use "
             "environment=none or hints=none"
         )
 

@@ -24,7 +24,7 @@ def stream_errors(run: ConfigView) -> Iterator[str]:
         yield needs_all_prompts(type(curriculum).__name__)
     if isinstance(hints, FollowUp) and hints.is_on:
         yield (
-            f"hints: {run.name('hints')} cuts the solutions of all training prompts before the run begins, and a "
+            f"hints: {run.name('hints')} looks at the solutions of all training prompts before the run begins, and a "
             "stream has no list of them. Use hints=none"
         )
     if (file := run.value("estimator.history_file")) is not None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ada_lightning.core.hint import Hint
 from ada_lightning.core.protocols import FollowUp, Sampler
-from ada_lightning.core.records import Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Outcome, Prompt, ResponseGroup, ResponsePool
 
 SLOTS = 2**20
 """A hinted group has its prompt's slot plus this: its seeds follow from the prompt's place and from nothing else."""
+WRITING = -1
+"""Sample index under which the policy writes the hint of a group, so that its seed follows from the same."""
 
 
 def hinted(prompt: Prompt, level: int) -> Prompt:
@@ -46,6 +49,11 @@ def without_hints(groups: Sequence[ResponseGroup]) -> tuple[ResponseGroup, ...]:
     return tuple(group for group in groups if not group.pool.hint)
 
 
+def not_refused(groups: Sequence[ResponseGroup]) -> tuple[ResponseGroup, ...]:
+    """Return the groups that may train: a hint that is refused has none, and its empty pool only says so."""
+    return tuple(group for group in groups if (hint := group.pool.prompt.hint) is None or not hint.refused)
+
+
 def share_of_prompts(groups: Sequence[ResponseGroup]) -> float:
     """Return the share of groups that is counted where an update is divided by its size: those without a hint.
 
@@ -78,8 +86,8 @@ class FollowUps:
                 "sampler that decides prompt by prompt, such as sampler=uniform, without sampler.budget_per_step"
             )
         self._follow_up, self._room = follow_up.frozen(), room
-        self._most = sampler.most_per_prompt
-        """Responses that a hinted group may take."""
+        self._most = sampler.most_per_prompt + follow_up.writes
+        """Responses that a hinted group may take, the writing of its hint included."""
         self._open: set[int] = set()
         self._coming: dict[int, Prompt | None] = {}
         """By slot, prompts that wait for an answer; None: let through, or under way."""
@@ -93,8 +101,12 @@ class FollowUps:
     def end(self, pool: ResponsePool) -> None:
         """Take a complete pool without a hint."""
         self._open.discard(pool.slot)
-        if pool.prompt.solution is not None and (prompt := self._follow_up.follow(pool, self._room)) is not None:
+        if (prompt := self._follow_up.follow(pool, self._room)) is not None:
             self._coming[pool.slot] = prompt
+
+    def written(self, prompt: Prompt, hint: Hint, outcome: Outcome, *, is_right: bool | None) -> Prompt:
+        """Return a prompt with the hint that the policy wrote, or with why it is refused."""
+        return self._follow_up.written(prompt, hint, outcome, is_right=is_right, room=self._room)
 
     def decide(self) -> list[tuple[int, Prompt]]:
         """Return what is drawn again from now on: slots of the hinted groups, and their prompts."""

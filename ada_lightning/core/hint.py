@@ -1,22 +1,37 @@
-"""The beginning of a worked solution that a prompt is drawn again with, and where a solution may be cut."""
+"""What a prompt is drawn again with: the beginning of its worked solution, or a hint that the policy writes from it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ada_lightning.core.records import Prompt
+
+SOLUTION = "solution"
+"""Key of a prompt's reference that has its worked solution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a prompt was given of its solution, as the beginning of the model's turn."""
+    """What a prompt was given of its solution: the beginning of the model's turn, or prose in the prompt itself."""
 
     level: int
     """Which of the solution's levels, from 1."""
     num_levels: int
     """Levels that the solution has."""
     text: str
-    """Stands in front of the response where it is graded."""
+    """Stands in front of the response where it is graded; empty where the hint stands in the prompt's messages."""
     num_tokens: int
-    """Of the text, at the end of the prompt's tokens. The model did not draw them: they never train."""
+    """By which the prompt is longer. They are given and not answered with: they never train."""
+    num_written: int = 0
+    """Tokens that the policy drew to write it, whatever became of them; 0 of a solution's own lines."""
+    max_new_tokens: int = 0
+    """Above 0: it is still to be written, in so many tokens at most, and the prompt's tokens ask for that."""
+    refused: str = ""
+    """Why what the policy wrote is not given: nothing is drawn behind it. Empty where it is."""
 
     @property
     def share(self) -> float:
@@ -43,3 +58,23 @@ class Solution:
         """
         num_characters, num_tokens = self.levels[level - 1]
         return Hint(level, len(self.levels), self.text[:num_characters], num_tokens)
+
+
+def shows(text: str, answer: Any) -> bool:
+    """Whether an answer can be read in a text: as a whole word or number, and not as a part of another one.
+
+    Example:
+        >>> shows("so 12 remain", "2"), shows("so 2 remain", "2"), shows("6 / 3 = 2.", 2), shows("2.5 m", 2)
+        (False, True, True, False)
+    """
+    if isinstance(answer, bool) or not isinstance(answer, str | int | float) or not (said := str(answer).strip()):
+        return False
+    before = r"(?<![\w.])" if said[0].isalnum() else ""
+    behind = r"(?!\w|[.,]\d)" if said[-1].isalnum() else ""
+    return re.search(before + re.escape(said) + behind, text) is not None
+
+
+def answer_of(prompt: Prompt) -> Any:
+    """Return the reference answer of a prompt, of a data set or of reasoning-gym; None where there is none."""
+    entry = prompt.reference.get("entry")
+    return prompt.reference.get("answer", entry.get("answer") if isinstance(entry, Mapping) else None)

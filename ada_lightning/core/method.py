@@ -32,7 +32,7 @@ class Method:
         selection: what is kept of a pool.
         refill: whether groups without a signal are replaced within their step.
         curriculum: which prompts a step is made of; None: whoever begins it says.
-        hints: whether prompts that nobody solves are drawn again with the beginning of their solution.
+        hints: whether prompts that nobody solves are drawn again with a hint.
     """
 
     def __init__(

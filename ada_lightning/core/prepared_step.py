@@ -80,7 +80,7 @@ class PreparedStep:
             )
         frozen = deepcopy(sampler)
         load_named_state(frozen, plain["sampler"], setting="sampler")
-        given = deepcopy(hints) if hints.is_on else None
+        given = hints.frozen() if hints.is_on else None
         if given is not None:
             load_named_state(given, plain.get("hints", {}), setting="hints")
         return cls(

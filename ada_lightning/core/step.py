@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from ada_lightning.core.budget import StepBudget
 from ada_lightning.core.draw_ahead import DrawAhead
-from ada_lightning.core.following import FollowUps
+from ada_lightning.core.following import SLOTS, WRITING, FollowUps
 from ada_lightning.core.protocols import FollowUp, RefillProgress, Sampler, Selection
 from ada_lightning.core.records import (
     Belief,
@@ -151,16 +151,22 @@ class Step:
             return
         del self._open[place]
         run = self._runs[request.slot]
+        num_unfinished = self._num_unfinished
+        if request.sample_index == WRITING:
+            self._take_hint(run, outcome)
+        else:
+            self._take(run, request.sample_index, outcome)
+        if self._at_barrier or self._num_unfinished < num_unfinished:
+            self._go_on()
+
+    def _take(self, run: PromptRun, sample_index: int, outcome: Outcome) -> None:
         # Outcomes may overtake each other; a pool only ever sees launches 0, 1, 2, ... (`_settle`), so that quick
         # responses, which tend to be right or short, are not over-represented in what a sampler decides on.
-        run.told[request.sample_index] = outcome
-        num_unfinished = self._num_unfinished
+        run.told[sample_index] = outcome
         self._ahead.mark_changed(run)
         self._settle(run)
         if self._ahead.is_certainly_unwanted(run):
             self._drop_early_launches(run)
-        if self._at_barrier or self._num_unfinished < num_unfinished:
-            self._go_on()
 
     def dropped(self) -> list[Request]:
         """Return requests that are no longer wanted, each once: drawn ahead of a prompt that then stopped."""
@@ -262,7 +268,27 @@ class Step:
         for slot, prompt in self._follow_ups.decide() if self._follow_ups is not None else ():
             self._runs[slot] = PromptRun(ResponsePool(prompt, slot, step=self.step))
             self._num_unfinished += 1
-            self._settle(self._runs[slot])
+            if prompt.hint is not None and prompt.hint.max_new_tokens:
+                self._push(slot, WRITING, need=float(self._sampler.most_per_prompt))  # a whole group waits for it
+            else:
+                self._settle(self._runs[slot])
+
+    def _take_hint(self, run: PromptRun, outcome: Outcome) -> None:
+        """Begin the group for which the policy has written a hint; of one that is refused nothing is drawn."""
+        pool, reward = run.pool, outcome.grade.reward
+        assert self._follow_ups is not None
+        assert pool.prompt.hint is not None
+        self.stats.generated_tokens += outcome.num_tokens
+        self.stats.written_tokens += outcome.num_tokens
+        bare = self._runs[pool.slot - SLOTS].pool.prompt
+        is_right = None if reward is None else self._settings.is_positive(reward)
+        pool.prompt = self._follow_ups.written(bare, pool.prompt.hint, outcome, is_right=is_right)
+        assert pool.prompt.hint is not None
+        if pool.prompt.hint.refused:
+            run.is_finished = True
+            self._num_unfinished -= 1
+        else:
+            self._settle(run)
 
     def _go_on(self) -> None:
         """Pass what all prompts, or the next wave, have waited for."""
@@ -394,8 +420,11 @@ class Step:
         run, prompt = self._runs[slot], self._runs[slot].pool.prompt
         seed = self._settings.request_seed(self.stage, self.step, slot, prompt.prompt_id, sample_index)
         is_ahead = sample_index >= len(run.round_of)
-        cut = self._sampler.cut(run.pool, sample_index)
-        limit = cut.num_tokens if cut is not None and not cut.goes_on else None
+        if sample_index == WRITING and prompt.hint is not None:
+            limit: int | None = prompt.hint.max_new_tokens
+        else:
+            cut = self._sampler.cut(run.pool, sample_index)
+            limit = cut.num_tokens if cut is not None and not cut.goes_on else None
         request = Request(slot, prompt, sample_index, seed, is_ahead, run.num_drops, self.step, limit)
         self._open[slot, sample_index] = request
         return request

@@ -132,11 +132,13 @@ class RolloutStats:
     num_skipped_prompts: int = 0
     """Prompts too long for the engine."""
     generated_tokens: int = 0
-    """Response tokens of committed responses."""
+    """Response tokens of committed responses, and of hints that the policy wrote."""
     num_hinted: int = 0
     """Committed responses under a hint; ``num_drawn`` counts them, too."""
     hinted_tokens: int = 0
-    """Response tokens of them; ``generated_tokens`` counts them, too. The hints' own tokens nobody generated."""
+    """Response tokens of them; ``generated_tokens`` counts them, too."""
+    written_tokens: int = 0
+    """Tokens of hints that the policy wrote; ``generated_tokens`` counts them, too. ``num_drawn`` does not."""
     wasted_tokens: int = 0
     """Response tokens of responses that were generated and not committed."""
     num_cache_hits: int = 0

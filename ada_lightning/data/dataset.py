@@ -69,7 +69,7 @@ class DatasetSource:
         prompt_column: text or list of messages; dotted for what is inside an object or list; None recognises it.
         answer_column: text or a number; may be dotted; None recognises it.
         task_column: names the task of each prompt; None for ``data_source`` in verl's layout, else ``task``.
-        solution_column: text of a worked solution, of which ``hints=prefix`` gives the first lines; may be dotted; None
+        solution_column: text of a worked solution, for ``hints=prefix`` and ``hints=text``; may be dotted; None
             recognises it. A row may be without one.
         choices_column: a list of choices, or an object with ``text`` and ``label``, put behind the question, a line
             each (``A. red``); the answer, a label, a choice or its place from 0, becomes the label. None shows none.

@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from array import array
 from collections.abc import Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 from lightning.pytorch import LightningDataModule
 
+from ada_lightning.core.hint import SOLUTION
 from ada_lightning.core.prompt_columns import PromptTable, ids_of, num_distinct
-from ada_lightning.core.protocols import PromptSource
+from ada_lightning.core.protocols import FollowUp, PromptSource
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.encoded_table import EncodedTable
 from ada_lightning.data.encoder import PromptEncoder, RefusedPromptError
@@ -169,6 +171,7 @@ class EncodedPrompts(LightningDataModule):
     """
 
     _fingerprint: Fingerprint | None = None
+    _encoder: PromptEncoder | None = None
     stream: PromptStream | None = None
     """What gives training prompts, in the process that has them; None where they are all known."""
 
@@ -252,6 +255,7 @@ class EncodedPrompts(LightningDataModule):
             ValueError: no training prompt is left.
         """
         encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens, prompt_format=self.format)
+        self._encoder = encoder
         self.report = DataReport(getattr(self.source, "reports", ()), notes=getattr(self.source, "notes", ()))
         if isinstance(self.source, StreamingSource):
             self._open_stream(self.source, encoder, grader)
@@ -315,6 +319,26 @@ class EncodedPrompts(LightningDataModule):
         is_checked = self.stream is not None or isinstance(self.train_prompts, EncodedTable)
         train = {} if is_checked else ungradable_prompts(grader, self.train_prompts, "training")
         self.drop_prompts(train | ungradable_prompts(grader, self.heldout_prompts, "held-out"))
+
+    def connect_hints(self, hints: FollowUp) -> None:
+        """Have requests for hints, and prompts with one, encoded as the prompts were; a line of the report counts them.
+
+        Args:
+            hints: that the policy writes.
+
+        Raises:
+            RuntimeError: no prompt was encoded.
+        """
+        if self._encoder is None:
+            raise RuntimeError("hints are encoded as the prompts are: call encode_prompts(tokenizer) first")
+        encoder = copy(self._encoder)
+        encoder.tokenizer = deepcopy(encoder.tokenizer)  # sampling may have a thread, and one is not for two
+        hints.connect(encoder.token_ids, has_turns=encoder.prompt_format.reads(encoder.tokenizer, "messages"))
+        listed = {prompt.prompt_id: prompt for prompt in self.listed_prompts}
+        number = sum(isinstance(prompt.reference.get(SOLUTION), str) for prompt in listed.values())
+        self.report.notes.append(
+            f"hints: {number} of {len(listed)} training prompts have a solution to write a hint from"
+        )
 
     def cut_solutions(self, tokenizer: Any, grader: RewardPool, *, num_levels: int, positive_threshold: float) -> None:
         """Give training prompts the beginnings of their worked solutions, for hints; a line of the report counts them.

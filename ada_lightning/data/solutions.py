@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from ada_lightning.core.hint import Solution
+from ada_lightning.core.hint import SOLUTION, Solution, answer_of, shows
 from ada_lightning.core.records import Completion, Prompt
 
 if TYPE_CHECKING:
     from ada_lightning.rewards.pool import RewardPool
 
-SOLUTION = "solution"
-"""Key of a prompt's reference that has its worked solution."""
 PARTS_OF_ONE_LINE = 8
 """A solution of one sentence is cut into so many parts of equal numbers of tokens."""
 _AT_ONCE = 1024
@@ -52,20 +50,6 @@ def thinned(ends: Sequence[int], most: int) -> list[int]:
     if len(ends) <= most:
         return list(ends)
     return [ends[round((place + 1) * len(ends) / most) - 1] for place in range(most)]
-
-
-def shows(text: str, answer: Any) -> bool:
-    """Whether an answer can be read in a text: as a whole word or number, and not as a part of another one.
-
-    Example:
-        >>> shows("so 12 remain", "2"), shows("so 2 remain", "2"), shows("6 / 3 = 2.", 2), shows("2.5 m", 2)
-        (False, True, True, False)
-    """
-    if isinstance(answer, bool) or not isinstance(answer, str | int | float) or not (said := str(answer).strip()):
-        return False
-    before = r"(?<![\w.])" if said[0].isalnum() else ""
-    behind = r"(?!\w|[.,]\d)" if said[-1].isalnum() else ""
-    return re.search(before + re.escape(said) + behind, text) is not None
 
 
 def cut_text(text: str, answer: Any = None, *, num_levels: int) -> Solution:
@@ -137,12 +121,6 @@ def _cut(prompts: Sequence[Prompt], tokenizer: Any, num_levels: int, refused: Co
                 continue
             levels.append((len(part), len(of_part)))
         yield Solution(text, tuple(ids[: levels[-1][1]]) if levels else (), tuple(levels))
-
-
-def answer_of(prompt: Prompt) -> Any:
-    """Return the reference answer of a prompt, of a data set or of reasoning-gym; None where there is none."""
-    entry = prompt.reference.get("entry")
-    return prompt.reference.get("answer", entry.get("answer") if isinstance(entry, Mapping) else None)
 
 
 def _encoded(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.core.following import not_refused
 from ada_lightning.core.method import Method
 from ada_lightning.core.prompt_queue import StepPrompts
 from ada_lightning.core.protocols import StepCosts
@@ -141,7 +142,7 @@ class Loop:
     def _select_and_weigh(self, step: Step, figures: dict[str, float]) -> tuple[Sequence[ResponseGroup], int]:
         # Select: which responses of each pool train; of a step that was filled up, also which pools.
         result = step.result()
-        groups = result.groups
+        groups = not_refused(result.groups)
         if (division := result.division) is not None:
             num_drawn = result.stats.num_prompts + result.stats.num_skipped_prompts
             self.data.note_used(step.step, num_drawn)  # the next step begins behind these prompts
@@ -154,7 +155,7 @@ class Loop:
         weighed = {id(group.pool): group for group in groups}
         result = replace(result, groups=tuple(weighed.get(id(group.pool), group) for group in result.groups))
         self._groups = result.groups
-        figures |= self.method.hints.figures(groups)
+        figures |= self.method.hints.figures(result.groups)
         self._report(result, groups, figures)
         return groups, result.policy_version
 

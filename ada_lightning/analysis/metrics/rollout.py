@@ -164,7 +164,7 @@ class RolloutMetrics:
             "rollout/generated_tokens": stats.generated_tokens,
             "rollout/tokens_kept": sums["kept_tokens"],
             "rollout/tokens_wasted": stats.wasted_tokens,
-            "rollout/response_tokens": stats.generated_tokens / drawn,
+            "rollout/response_tokens": (stats.generated_tokens - stats.written_tokens) / drawn,
             "rollout/truncated_ratio": stats.num_truncated / whole,
             **({"rollout/cut_ratio": stats.num_cut / drawn} if stats.num_cut else {}),
             "rollout/empty_ratio": stats.num_empty / drawn,

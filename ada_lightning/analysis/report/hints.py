@@ -56,6 +56,8 @@ def read_hints(folder: Path) -> Reached:
             step, prompt_id, level = int(row["step"]), row.get("prompt_id") or "", int(row.get("hint") or 0)
             found.num_steps = max(found.num_steps, step + 1)
             num_positive = int(row.get("num_positive") or 0)
+            if level and row["num_sampled"] == "0":
+                continue  # what the policy wrote as its hint was refused, or nothing could be graded
             if level:
                 bare = prompt_id.removesuffix(f"#{level}")
                 quarter = min(-(-4 * level // max(int(row["num_hints"]), 1)), 4) - 1

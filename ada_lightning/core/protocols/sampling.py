@@ -7,8 +7,9 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from ada_lightning.core.hint import Hint
 from ada_lightning.core.protocols.part import Part, PolicyView
-from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Belief, Outcome, Prompt, ResponseGroup, ResponsePool
 
 if TYPE_CHECKING:  # torch stays out of reward workers
     from torch import Tensor
@@ -367,10 +368,15 @@ class FollowUp(Part):
     """Most levels of a solution."""
     max_share: float = 0.0
     """Most responses under a hint, as a share of all responses of a step."""
+    writes: bool = False
+    """Whether the policy writes the hints: what :meth:`follow` returns asks for one, and :meth:`written` gives it."""
 
     def frozen(self) -> Self:
         """Return a copy for one step, which what is learned meanwhile does not change."""
         return copy(self)
+
+    def connect(self, encode: Callable[[Prompt], Sequence[int]], *, has_turns: bool) -> None:
+        """Remember how prompts become tokens, and whether by a chat template; called once, where it :attr:`writes`."""
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
         """Look at the training prompts; called once, before a model loads.
@@ -389,6 +395,22 @@ class FollowUp(Part):
             room: longest prompt that the engine takes, the hint included, in tokens; None: any.
         """
         return None
+
+    def written(
+        self, prompt: Prompt, hint: Hint, outcome: Outcome, *, is_right: bool | None, room: int | None
+    ) -> Prompt:
+        """Return a prompt with the hint that was written for it, or with one that says why it is refused.
+
+        Must be a function of its arguments.
+
+        Args:
+            prompt: without a hint.
+            hint: that :meth:`follow` asked for.
+            outcome: what the policy wrote.
+            is_right: whether the reward takes that for a right response by itself; None: it could not grade it.
+            room: as in :meth:`follow`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs a method written(prompt, hint, outcome, ...)")
 
     def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Learn from the pools of a finished rollout step, those under a hint and those without, in their order."""

@@ -21,7 +21,8 @@ from typing import Any
 import pandas as pd
 import reasoning_gym
 
-from ada_lightning.data.solutions import ends_of_parts, shows
+from ada_lightning.core.hint import shows
+from ada_lightning.data.solutions import ends_of_parts
 from ada_lightning.training.models.cache import prepare_once
 from research.benchmarks.report import markdown
 from research.studies.real_model.setting import MAX_NEW_TOKENS, START

@@ -29,6 +29,7 @@ def test_hinted_groups_are_told_apart_and_are_no_visits(tmp_path):
     with (tmp_path / "prompts.csv").open() as file:
         lines = file.read().splitlines()
     lines = [lines[0] + ",hint", *(line + ",0" for line in lines[1:]), f"0,{2**20},4,2", f"1,{2**20},4,2"]
+    lines.append(f"1,{2**20 + 1},0,1")  # what the policy wrote was refused, and nothing drawn
     (tmp_path / "prompts.csv").write_text("\n".join(lines) + "\n")
     after = log(tmp_path)
     assert after.rows == before.rows

@@ -22,6 +22,7 @@ from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.curriculum import UniformCurriculum
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.hints import PrefixHints
+from ada_lightning.methods.published.sage import TextHints
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.service import RolloutService
@@ -34,11 +35,20 @@ from tests.unit.scripted_run import Grader, Interrupting, Policy, train
 NUM_PROMPTS = 24
 SOLUTION = Solution("a\nb\nc\nd", (50, 51, 52, 53), ((2, 1), (4, 2), (6, 3)))
 PROMPTS = [
-    Prompt(f"p{index}", ({"role": "user", "content": "?"},), prompt_ids=(index,), solution=SOLUTION)
+    Prompt(f"p{index}", ({"role": "user", "content": "?"},), {"solution": "a"}, prompt_ids=(index,), solution=SOLUTION)
     for index in range(NUM_PROMPTS)
 ]
 RATES = {index: (0.0, 0.02, 0.6)[index % 3] for index in range(NUM_PROMPTS)}
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def encode(prompt):
+    """One token for the prompt, and one for each level of its hint."""
+    bare, _, level = prompt.prompt_id.removeprefix("p").partition("#")
+    return (int(bare), *range(50, 50 + int(level or 0)))
+
+
+KINDS = {"prefix": PrefixHints, "text": TextHints}
 
 
 class Helped(ScriptedEngine):
@@ -84,7 +94,7 @@ class Watch(Interrupting):
     def groups(self):
         return {
             step: [
-                (group.pool.slot, group.pool.prompt.prompt_id, [r.reward for r in group.pool.responses],
+                (group.pool.slot, group.pool.prompt, [r.reward for r in group.pool.responses],
                  [kept.advantage for kept in group.kept])
                 for group in result.groups
             ]
@@ -92,12 +102,13 @@ class Watch(Interrupting):
         }  # fmt: skip
 
 
-def fit(folder, *, hints=True, num_minibatches=1, num_steps=10, max_staleness=0, interrupts=(), resume=False):
+def fit(folder, *, hints="prefix", num_minibatches=1, num_steps=10, max_staleness=0, interrupts=(), resume=False):
     service = RolloutService(
         engine=lambda **options: Helped(pass_rates={}, max_num_seqs=7), max_model_tokens=64, seed=0,
         sampling=SamplingSettings(max_new_tokens=4), max_staleness=max_staleness,
     )  # fmt: skip
-    part = PrefixHints(p_min=0.3, doubt=0.5) if hints else None
+    part = KINDS[hints](p_min=0.3, doubt=0.5)
+    part.connect(encode, has_turns=True)
     method = Method(estimator=BetaHistory(), sampler=UniformSampler(group_size=4), selection=AllSelection(), hints=part)
     policy = Small(folder, advantage=GroupNormalizedAdvantage(), loss=ClippedPolicyLoss(reduction=TokenMeanReduction()))
     watch = Watch(*interrupts)
@@ -110,9 +121,9 @@ def fit(folder, *, hints=True, num_minibatches=1, num_steps=10, max_staleness=0,
     return watch
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return fit(tmp_path_factory.mktemp("whole"))
+@pytest.fixture(scope="module", params=KINDS)
+def whole(request, tmp_path_factory):
+    return fit(tmp_path_factory.mktemp("whole"), hints=request.param)
 
 
 def test_prompts_that_nobody_solves_are_reached_and_others_are_not(whole):
@@ -125,19 +136,24 @@ def test_prompts_that_nobody_solves_are_reached_and_others_are_not(whole):
     assert given
     assert all(int(prompt_id[1:]) % 3 < 2 for prompt_id, _ in given)
     assert {level for _, level in given} == {1, 2, 3}
+    groups = [group for result in whole.results.values() for group in result.groups if group.pool.num_drawn]
+    drawn = [group.pool.prompt.prompt_id for group in groups if group.pool.hint]
     figures = whole.figures[9]
-    assert figures["hints/prompts_reached"] == len({prompt_id for prompt_id, _ in given})
-    assert sum(each["hints/groups"] for each in whole.figures.values()) > len(given)
+    assert figures["hints/prompts_reached"] == len({prompt_id.partition("#")[0] for prompt_id in drawn})
+    assert sum(each["hints/groups"] for each in whole.figures.values()) == len(drawn) > len(set(drawn))
 
 
 def test_hints_keep_to_a_quarter_and_their_tokens_are_told_apart(whole):
     for result, figures in zip(whole.results.values(), whole.figures.values(), strict=True):
         num_hinted = sum(group.pool.num_drawn for group in result.groups if group.pool.hint)
         num_drawn = sum(group.pool.num_drawn for group in result.groups)
-        assert figures["hints/share"] == num_hinted / num_drawn <= 0.25
+        num_written = sum(group.pool.prompt.hint.num_written for group in result.groups if group.pool.hint)
+        assert figures["hints/share"] == (num_hinted + num_written) / (num_drawn + num_written) <= 0.25
         assert figures["rollout/num_sampled"] == num_drawn
         assert figures["hints/generated_tokens"] == result.stats.hinted_tokens == num_hinted  # one token each
-        assert figures["rollout/generated_tokens"] == num_drawn
+        assert figures.get("hints/written_tokens", 0) == result.stats.written_tokens == num_written
+        assert figures["rollout/generated_tokens"] == num_drawn + num_written
+        assert figures["rollout/response_tokens"] == 1
 
 
 def test_hinted_groups_train_and_count_in_no_denominator(whole):
@@ -214,15 +230,16 @@ def test_evaluations_and_previews_never_hint():
     assert [[group.pool.prompt for group in result.groups] for result in drawn] == [asked, asked]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_staleness", [0, 1])
 @pytest.mark.parametrize(("num_minibatches", "interrupts"), [(1, (3,)), (2, (-1, 9)), (2, (7,))])
-def test_a_stopped_run_goes_on_as_one_that_never_stopped(num_minibatches, interrupts, max_staleness, tmp_path):
+def test_a_stopped_run_goes_on_as_one_that_never_stopped(num_minibatches, interrupts, max_staleness, kind, tmp_path):
     """Between two steps, within the updates of one, and between its two updates."""
-    run = partial(fit, num_minibatches=num_minibatches, max_staleness=max_staleness, num_steps=8)
+    run = partial(fit, hints=kind, num_minibatches=num_minibatches, max_staleness=max_staleness, num_steps=8)
     whole = run(tmp_path / "whole")
     stopped = run(tmp_path / "parts", interrupts=interrupts)
     after = run(tmp_path / "parts", resume=True)
-    assert any(group.pool.hint for result in after.results.values() for group in result.groups)
+    assert any(group.pool.hint for result in after.results.values() for group in result.groups if group.pool.num_drawn)
     assert stopped.groups() | after.groups() == whole.groups()
     assert to_json(after.method.state_dict()) == to_json(whole.method.state_dict())
     assert whole.method.state_dict()["hints"]["progress"]

@@ -9,11 +9,13 @@ from ada_lightning.adapters.prompt_steps import PromptSteps
 from ada_lightning.config.preset import Preset
 from ada_lightning.config.problems import ConfigError
 
+every_kind = pytest.mark.parametrize("kind", ["prefix", "text"])
+
 
 @pytest.mark.parametrize(
     ("experiment", "overrides", "message"),
     [
-        ("dapo", (), "PrefixHints adds groups to a step, and so does DynamicSampling. Use refill=none or hints=none"),
+        ("dapo", (), "Hints adds groups to a step, and so does DynamicSampling. Use refill=none or hints=none"),
         (
             "ada_seq_balance",
             ("sampler.budget_per_step=1000",),
@@ -22,7 +24,7 @@ from ada_lightning.config.problems import ConfigError
         ("gvm_grpo", (), "adds groups to a step under way, but GvmSampler has 2 stages. Use sampler=uniform"),
         ("coba_rl", (), "but CobaSampler divides it before it begins. Use sampler=uniform"),
         ("grpo", ("advantage=gdpo",), "with a baseline of their own, but GdpoAdvantage compares the groups of a step"),
-        ("grpo", ("environment=calculator",), "begins the model's turn, but an environment answers it in several"),
+        ("grpo", ("environment=calculator",), "helps with a single turn, but an environment answers it in several"),
         (
             "grpo",
             ("rollout.stream_gradients=true",),
@@ -30,22 +32,31 @@ from ada_lightning.config.problems import ConfigError
         ),
     ],
 )
-def test_parts_that_hints_do_not_go_with_are_refused(experiment, overrides, message):
+@every_kind
+def test_parts_that_hints_do_not_go_with_are_refused(experiment, overrides, message, kind):
     with pytest.raises(ConfigError) as refused:
-        Preset(experiment, "hints=prefix", *overrides)
+        Preset(experiment, f"hints={kind}", *overrides)
     assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("experiment", ["grpo", "ada_seq_balance", "rarer_class", "grpo_chosen"])
-def test_methods_that_decide_prompt_by_prompt_take_hints(experiment):
-    assert Preset(experiment, "hints=prefix", "hints.num_levels=4").method.hints.num_levels == 4
+@every_kind
+def test_methods_that_decide_prompt_by_prompt_take_hints(experiment, kind):
+    setting = {"prefix": "num_levels", "text": "max_hint_tokens"}[kind]
+    assert getattr(Preset(experiment, f"hints={kind}", f"hints.{setting}=4").method.hints, setting) == 4
 
 
-def test_trainers_that_show_one_prompt_at_a_time_refuse_hints():
-    with pytest.raises(ConfigError, match="PrefixHints adds groups to a step, but this trainer shows prompts one at a"):
-        PromptSteps("grpo", hints="prefix")
+@every_kind
+def test_trainers_that_show_one_prompt_at_a_time_refuse_hints(kind):
+    with pytest.raises(ConfigError, match="Hints adds groups to a step, but this trainer shows prompts one at a"):
+        PromptSteps("grpo", hints=kind)
+
+
+def test_a_loop_of_ones_own_takes_lines_of_the_solution_and_no_hint_that_is_to_be_written():
     core = Core("grpo", ["a"], hints="prefix", solutions={"a": "1\n2"})
     assert core.unmet(metrics=False, refill=False, hints=False, answers=False) == [
         "grpo: PrefixHints draws prompts again with a hint"
     ]
     assert "is drawn again with the first lines of its solution given" in core.statement()
+    with pytest.raises(ConfigError, match=r"TextHints has the policy write a hint .* use hints=prefix"):
+        Core("grpo", ["a"], hints="text", solutions={"a": "1\n2"})

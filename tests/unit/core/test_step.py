@@ -25,6 +25,7 @@ from ada_lightning.methods.published.gvm import GvmSampler
 from ada_lightning.methods.published.optpo import OptPoSampler
 from ada_lightning.methods.published.pruning import PruningSampler
 from ada_lightning.methods.published.reinforce_ada import EstimatedSampler
+from ada_lightning.methods.published.sage import TextHints
 from ada_lightning.methods.published.speed import SpeedSampler
 from ada_lightning.methods.published.token_division import KnownBaselineVariance
 from ada_lightning.methods.published.vip import VipSampler
@@ -103,21 +104,39 @@ CASES += [
     for schedule in SCHEDULES
     for refill in REFILLS
 ]
-CASES += [(sampler, schedule, "hints") for sampler in ("uniform", "positive", "balance") for schedule in SCHEDULES]
+HINTED, SHARE = ("prefix", "text"), 0.4
+CASES += [
+    (sampler, schedule, kind)
+    for sampler in ("uniform", "positive", "balance")
+    for schedule in SCHEDULES
+    for kind in HINTED
+]
 SOLUTION = Solution("1\n2\n3\n4", (11, 12, 13, 14), ((2, 1), (4, 2), (6, 3)))
 
 
 def prompts(first, number):
     keys = [(first + place) % len(RATES) for place in range(number)]
     return [
-        (Prompt(f"p{key}", (QUESTION,), prompt_ids=(key,), solution=SOLUTION), Belief(1.0 + key, 6.0 - key))
+        (
+            Prompt(f"p{key}", (QUESTION,), {"solution": SOLUTION.text}, prompt_ids=(key,), solution=SOLUTION),
+            Belief(1.0 + key, 6.0 - key),
+        )
         for key in keys
     ]
 
 
-def hints():
-    """For every prompt whose responses are all wrong; two groups of ten at most have one."""
-    return PrefixHints(p_min=0.9, doubt=1.0, max_share=0.2)
+def hints(kind="prefix", **options):
+    """For every prompt whose responses are all wrong, as long as the share lasts."""
+    kinds = {"prefix": PrefixHints, "text": TextHints}
+    part = kinds[kind](**{"p_min": 0.9, "doubt": 1.0, "max_share": SHARE, **options})
+    part.connect(encode, has_turns=True)
+    return part
+
+
+def encode(prompt):
+    """One token for the prompt, one for each level of its hint; three for what asks for one."""
+    key, _, level = prompt.prompt_id.removeprefix("p").partition("#")
+    return (int(key), *range(20, 20 + int(level or 3)))
 
 
 def begin(case, *, sampler=None, step=3, truncated="exclude"):
@@ -136,14 +155,14 @@ def begin(case, *, sampler=None, step=3, truncated="exclude"):
         policy_version=step,
         beliefs=[belief for _, belief in first],
         top_up=top_up,
-        follow_up=hints() if refill == "hints" else None,
+        follow_up=hints(refill) if refill in HINTED else None,
     )
 
 
 def answer(request):
     """What an engine and a grader make of a request: a function of its seed and prompt."""
     coin = random.Random(request.seed)
-    helped = 0.3 * len(request.prompt.prompt_ids[1:])
+    helped = 0.3 * len(request.prompt.prompt_ids[1:]) * (request.sample_index >= 0)  # a written hint is seldom right
     is_right, fate = coin.random() < RATES[request.prompt.prompt_ids[0]] + helped, coin.random()
     grade = Verdict(float(is_right), answer="right" if is_right else str(coin.randint(0, 2)))
     if fate < 0.1:
@@ -185,7 +204,7 @@ def result_of(step):
     """The groups, and every count that latency must not change."""
     groups, stats = step.finish(), step.stats
     counts = (stats.num_prompts, stats.num_drawn, stats.num_failed, stats.num_failed_excluded, stats.num_truncated)
-    counts += (stats.num_hinted, stats.hinted_tokens)
+    counts += (stats.num_hinted, stats.hinted_tokens, stats.written_tokens)
     return groups, counts, stats.num_empty, stats.generated_tokens, stats.failures, step.division
 
 
@@ -264,31 +283,36 @@ def test_a_budget_is_kept_and_spent():
     assert 31 - 2 < sum(group.pool.num_drawn for group in groups) <= 31
 
 
+@pytest.mark.parametrize("kind", HINTED)
 @pytest.mark.parametrize("name", ["uniform", "positive", "balance"])
-def test_hinted_groups_stand_behind_the_others_and_keep_to_their_share(name):
-    groups, counts, *_ = in_order((name, "plain", "hints"))
+def test_hinted_groups_stand_behind_the_others_and_keep_to_their_share(name, kind):
+    groups, counts, *_ = in_order((name, "plain", kind))
     bare = [group.pool for group in groups if not group.pool.hint]
     given = [group.pool for group in groups if group.pool.hint]
     assert [group.pool for group in groups] == [*bare, *given]
     assert [pool.slot for pool in bare] == list(range(8))
     assert given, "the case has none to look at"
-    num_hinted = sum(pool.num_drawn for pool in given)
-    assert num_hinted <= 0.2 * sum(group.pool.num_drawn for group in groups)
+    num_hinted, num_written = sum(pool.num_drawn for pool in given), len(given) if kind == "text" else 0
+    assert num_hinted + num_written <= SHARE * (sum(group.pool.num_drawn for group in groups) + num_written)
     assert counts[5] == num_hinted
+    assert counts[7] == sum(pool.prompt.hint.num_written for pool in given)
+    assert bool(counts[7]) is bool(num_written)
     by_slot = {pool.slot: pool for pool in bare}
     for pool in given:
         parent = by_slot[pool.slot - SLOTS]
         assert parent.num_positive == 0
         assert pool.prompt.prompt_id == f"{parent.prompt.prompt_id}#{pool.hint}"
-        assert pool.prompt.prompt_ids == (*parent.prompt.prompt_ids, *SOLUTION.token_ids[: pool.hint])
+        hint_ids = SOLUTION.token_ids[: pool.hint] if kind == "prefix" else encode(pool.prompt)[1:]
+        assert pool.prompt.prompt_ids == (*parent.prompt.prompt_ids, *hint_ids)
         assert pool.belief == Belief()  # what is believed of the bare prompt says nothing here
 
 
-def test_the_same_prompt_twice_in_a_step_has_two_hinted_groups_with_seeds_of_their_own():
+@pytest.mark.parametrize("kind", HINTED)
+def test_the_same_prompt_twice_in_a_step_has_two_hinted_groups_with_seeds_of_their_own(kind):
     prompt = prompts(0, 1)[0][0]
     step = Step(
         [prompt, prompt], sampler=UniformSampler(group_size=2), selection=BalancedSelection(group_size=2),
-        settings=StepSettings(seed=7), follow_up=PrefixHints(p_min=0.9, doubt=1.0, max_share=0.5),
+        settings=StepSettings(seed=7), follow_up=hints(kind, max_share=0.7),
     )  # fmt: skip
     seeds = []
     while requests := step.ask():
@@ -296,7 +320,7 @@ def test_the_same_prompt_twice_in_a_step_has_two_hinted_groups_with_seeds_of_the
             seeds.append(request.seed)
             step.tell(request, Outcome("no", (1,), (0.0,), False, Verdict(0.0)))
     assert [group.pool.slot for group in step.finish()] == [0, 1, SLOTS, SLOTS + 1]
-    assert len(set(seeds)) == 8
+    assert len(set(seeds)) == 8 + 2 * (kind == "text")  # one for each hint that is written
 
 
 @pytest.mark.parametrize(("room", "level"), [(9, 2), (3, 2), (2, 1), (1, None)])
@@ -315,7 +339,7 @@ def test_a_hint_without_room_is_a_shorter_one_or_none(room, level):
 @pytest.mark.parametrize("sampler", ["balance with a budget", "estimated", "xrpo", "gvm"])
 def test_hints_are_refused_where_a_step_is_divided_among_its_prompts(sampler):
     with pytest.raises(ValueError, match=r"divides a step among its prompts, but hints add groups to it"):
-        begin((sampler, "plain", "hints"))
+        begin((sampler, "plain", "prefix"))
 
 
 def test_hints_and_refill_are_refused_together():

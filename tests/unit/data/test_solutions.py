@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from ada_lightning.callbacks.adaptive_sampling import cut_solutions
 from ada_lightning.core.following import hinted
-from ada_lightning.core.records import Prompt, Verdict
+from ada_lightning.core.hint import shows
+from ada_lightning.core.records import Outcome, Prompt, Verdict
+from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.encoder import PromptEncoder
-from ada_lightning.data.solutions import ends_of_parts, shows, thinned, with_levels
+from ada_lightning.data.solutions import ends_of_parts, thinned, with_levels
+from ada_lightning.methods.published.sage import TextHints
 from ada_lightning.training.models.tiny import byte_tokenizer
 from tests.unit.data.test_dataset_source import jsonl
+from tests.unit.methods.test_hints import pool_of
 
 TOKENIZER = byte_tokenizer()
 LINES = "48 / 2 = 24\n48 + 24 = 72\nSo 72 clips.\n#### 72"
@@ -188,3 +195,23 @@ def test_places_and_words():
     assert not shows("1,072", "72")
     assert not shows("anything", None)
     assert not shows("True", True)
+
+
+def test_hints_that_the_policy_writes_are_encoded_as_the_prompts_are(tmp_path):
+    rows = [{"prompt": "q", "answer": "72", "solution": "Add."}, {"prompt": "r", "answer": "7", "solution": None}]
+    source = DatasetSource(jsonl(tmp_path / "a.jsonl", rows), num_heldout=0, seed=0)
+    data = RolloutDataModule(source=source, max_prompt_tokens=200, prompts_per_step=2, num_steps=1, seed=0)
+    hints, tokenizer = TextHints(p_min=0.9, doubt=1.0), byte_tokenizer()
+    with pytest.raises(RuntimeError, match=r"call encode_prompts\(tokenizer\) first"):
+        data.connect_hints(hints)
+    data.encode_prompts(tokenizer)
+    method, service = SimpleNamespace(hints=hints), None
+    cut_solutions(method, data, tokenizer, Grader(), service)
+    assert data.report.notes == ["hints: 1 of 2 training prompts have a solution to write a hint from"]
+    prompt = next(prompt for prompt in data.train_prompts if "solution" in prompt.reference)
+    asks = hints.follow(pool_of(prompt, [0.0, 0.0]))
+    tokenizer.chat_template = "other"  # the hints' own copy stays as it was
+    given = hints.written(prompt, asks.hint, Outcome("Sum.", (1,), (0.0,), False), is_right=False, room=None)
+    shown = TOKENIZER.decode(prompt.prompt_ids)
+    assert TOKENIZER.decode(given.prompt_ids) == shown.replace("q", "q\n\nHint: Sum.", 1)
+    assert "Add." in TOKENIZER.decode(asks.prompt_ids)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ada_lightning.core.following import hinted
-from ada_lightning.core.hint import Solution
+from ada_lightning.core.hint import Hint, Solution
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import Curriculum, PassRateEstimator
 from ada_lightning.core.records import Belief, KeptResponse, Outcome, Prompt, ResponseGroup, ResponsePool
@@ -18,6 +18,7 @@ from ada_lightning.core.stopping.rule import FixedRule
 from ada_lightning.methods.advantages import ExactAdvantage
 from ada_lightning.methods.hints import MIN_GROUPS, NoHints, PrefixHints, Progress, isotonic
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
+from ada_lightning.methods.published.sage import TextHints
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from tests.builders import make_response
@@ -131,11 +132,30 @@ def test_the_levels_of_the_part_fall_until_the_bare_prompt_is_solved():
     assert progress.level == 0
 
 
+KINDS = {"prefix": PrefixHints, "text": TextHints}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def part(kind, **options):
+    hints = KINDS[kind](**options)
+    hints.connect(lambda prompt: (7,) * (3 + int(prompt.prompt_id.partition("#")[2] or 5)), has_turns=True)
+    return hints
+
+
+def given_by(hints, prompt, level):
+    """The prompt with a level of its hint, which the policy has written where it writes."""
+    if not hints.writes:
+        return hinted(prompt, level)
+    wrote = Outcome("Think.", (1, 2), (0.0, 0.0), False)
+    return hints.written(prompt, Hint(level, 3, "", 0, max_new_tokens=9), wrote, is_right=False, room=None)
+
+
 def known(num_levels=4, prompt_id="p7", num_tokens=3):
     levels = tuple((2 * level, level) for level in range(1, num_levels + 1))
     text = "".join(f"{line}\n" for line in range(num_levels + 1))
     solution = Solution(text, tuple(range(50, 51 + num_levels)), levels)
-    return Prompt(prompt_id, ({"role": "user", "content": "?"},), prompt_ids=(7,) * num_tokens, solution=solution)
+    turns = ({"role": "user", "content": "?"},)
+    return Prompt(prompt_id, turns, {"solution": text}, prompt_ids=(7,) * num_tokens, solution=solution)
 
 
 def pool_of(prompt, rewards, belief=Belief(1, 60), slot=0):  # noqa: B008 - frozen
@@ -149,7 +169,9 @@ def visit(hints, prompt, rewards, slot=0):
     """Let a hinted group of the prompt's present level come out so; its level."""
     again = hints.follow(pool_of(prompt, [0.0] * 4))
     assert again is not None
-    hints.learn([pool_of(prompt, [0.0] * 4), pool_of(again, rewards, slot=slot)])
+    given = given_by(hints, prompt, again.hint.level)
+    assert given.hint.level == again.hint.level
+    hints.learn([pool_of(prompt, [0.0] * 4), pool_of(given, rewards, slot=slot)])
     return again.hint.level
 
 
@@ -165,16 +187,18 @@ def visit(hints, prompt, rewards, slot=0):
         ([], Belief(1, 600), False),
     ],
 )
+@every_kind
 def test_a_prompt_is_helped_where_all_are_wrong_and_a_pass_rate_that_would_do_is_improbable(
-    rewards, belief, is_helped
+    rewards, belief, is_helped, kind
 ):  # fmt: skip
-    assert (PrefixHints().follow(pool_of(known(), rewards, belief)) is not None) is is_helped
+    assert (part(kind).follow(pool_of(known(), rewards, belief)) is not None) is is_helped
     assert NoHints().follow(pool_of(known(), rewards, belief)) is None
 
 
-def test_a_prompt_without_a_usable_solution_is_never_helped():
+@every_kind
+def test_a_prompt_without_a_usable_solution_is_never_helped(kind):
     bare = Prompt("p7", ({"role": "user", "content": "?"},))
-    assert PrefixHints().follow(pool_of(bare, [0.0] * 4)) is None
+    assert part(kind).follow(pool_of(bare, [0.0] * 4)) is None
     assert PrefixHints().follow(pool_of(known(0), [0.0] * 4)) is None
 
 
@@ -192,8 +216,9 @@ def test_a_turn_that_is_begun_already_goes_on_with_the_hint():
     assert hinted(begun, 1).messages == ({"role": "assistant", "content": "<think>0\n"},)
 
 
-def test_levels_rise_without_a_right_response_fall_where_half_is_right_and_stay_between():
-    hints, prompt = PrefixHints(visits_per_level=9), known(4)
+@every_kind
+def test_levels_rise_without_a_right_response_fall_where_half_is_right_and_stay_between(kind):
+    hints, prompt = part(kind, visits_per_level=9), known(4)
     assert visit(hints, prompt, [0.0] * 4) == 2  # half of the levels, as nothing is known yet
     assert visit(hints, prompt, [1.0, 0.0, 0.0, 0.0]) == 3
     assert visit(hints, prompt, [1.0, 1.0, 0.0, 0.0]) == 3
@@ -208,14 +233,16 @@ def test_levels_rise_without_a_right_response_fall_where_half_is_right_and_stay_
     st.lists(st.sampled_from([(0.0,) * 4, (1.0, 0.0, 0.0, 0.0), (1.0, 1.0, 0.0, 0.0)]), min_size=40, max_size=40),
     st.integers(1, 6),
     st.integers(1, 4),
+    st.sampled_from([*KINDS]),
 )
-def test_every_prompts_hints_come_to_an_end_whatever_comes_of_them(outcomes, num_levels, visits_per_level):
-    hints, prompt = PrefixHints(visits_per_level=visits_per_level), known(num_levels)
+def test_every_prompts_hints_come_to_an_end_whatever_comes_of_them(outcomes, num_levels, visits_per_level, kind):
+    hints, prompt = part(kind, visits_per_level=visits_per_level), known(num_levels)
+    num_levels = num_levels if kind == "prefix" else 3
     ceilings, levels = [num_levels], []
     for rewards in outcomes:
         bare = pool_of(prompt, [0.0] * 4)
         again = hints.follow(bare)
-        hints.learn([bare] if again is None else [bare, pool_of(again, rewards)])
+        hints.learn([bare] if again is None else [bare, pool_of(given_by(hints, prompt, again.hint.level), rewards)])
         if again is not None:
             levels.append(again.hint.level)
             assert again.hint.level <= ceilings[-1]
@@ -243,34 +270,40 @@ def test_isotonic_rates_are_those_of_the_counts_where_they_rise():
     assert isotonic({0.5: (1, 2), 1.0: (2, 2)}) == [(0.5, 0.5), (1.0, 1.0)]
 
 
-def test_what_was_learned_survives_a_checkpoint_and_goes_on_alike():
-    hints, prompt = PrefixHints(), known(4)
+@every_kind
+def test_what_was_learned_survives_a_checkpoint_and_goes_on_alike(kind):
+    hints, prompt = part(kind), known(4)
     visit(hints, prompt, [1.0, 0.0, 0.0, 0.0])
     hints.learn([pool_of(prompt, [1.0, 0.0, 0.0, 0.0])])
-    other = PrefixHints()
+    other = part(kind)
     other.load_state_dict(hints.state_dict())
     assert other.state_dict() == hints.state_dict()
-    assert hints.state_dict()["progress"] == {"p7": [2, 4, [0, 1, 0, 0], True]}
+    number = 4 if kind == "prefix" else 3
+    assert hints.state_dict()["progress"] == {"p7": [2, number, [0, 1, 0, 0][:number], True]}
     assert visit(other, prompt, [0.0] * 4) == visit(hints, prompt, [0.0] * 4) == 2
     assert other.state_dict() == hints.state_dict()
 
 
-def test_a_step_under_way_keeps_what_was_known_before_it():
-    hints, prompt = PrefixHints(), known(4)
+@every_kind
+def test_a_step_under_way_keeps_what_was_known_before_it(kind):
+    hints, prompt = part(kind), known(4)
     frozen = hints.frozen()
     visit(hints, prompt, [0.0] * 4)
     assert frozen.follow(pool_of(prompt, [0.0] * 4)).hint.level == 2
     assert hints.follow(pool_of(prompt, [0.0] * 4)).hint.level == 3
 
 
-def test_figures_count_prompts_reached_and_those_solved_later():
-    hints, prompt = PrefixHints(), known(4)
-    bare, given_pool = pool_of(prompt, [0.0] * 4), pool_of(hinted(prompt, 2), [1.0, 0.0, 0.0, 0.0])
+@every_kind
+def test_figures_count_prompts_reached_and_those_solved_later(kind):
+    hints, prompt = part(kind), known(4)
+    bare, given_pool = pool_of(prompt, [0.0] * 4), pool_of(given_by(hints, prompt, 2), [1.0, 0.0, 0.0, 0.0])
     groups = [ResponseGroup(bare, ()), ResponseGroup(given_pool, ())]
     found = hints.figures(groups)
-    assert found["hints/share"] == 0.5
+    assert found["hints/share"] == (0.5 if kind == "prefix" else 5 / 9)  # the writing is one more
     assert found["hints/generated_tokens"] == 8
-    assert (found["hints/given_tokens"], found["hints/level"], found["hints/pass_rate"]) == (2, 0.5, 0.25)
+    assert found.get("hints/written_tokens", 0) == (0 if kind == "prefix" else 2)
+    level = 2 / 4 if kind == "prefix" else 2 / 3
+    assert (found["hints/given_tokens"], found["hints/level"], found["hints/pass_rate"]) == (2, level, 0.25)
     assert (found["hints/prompts_reached"], found["hints/prompts_solved_later"]) == (1, 0)
     hints.learn([group.pool for group in groups])
     later = [ResponseGroup(pool_of(prompt, [1.0, 0.0]), ()), ResponseGroup(pool_of(known(4, "other"), [1.0, 0.0]), ())]
@@ -318,12 +351,14 @@ class Listening(PassRateEstimator, Curriculum, UniformSampler):
         self.heard.append([pool.hint for pool in pools])
 
 
-def test_no_estimator_curriculum_or_sampler_hears_of_hinted_groups():
-    hints, heard = PrefixHints(), Listening()
+@every_kind
+def test_no_estimator_curriculum_or_sampler_hears_of_hinted_groups(kind):
+    hints, heard = part(kind), Listening()
     method = Method(estimator=heard, sampler=heard, selection=AllSelection(), curriculum=heard, hints=hints)
-    method.learn([pool_of(known(), [0.0] * 4), pool_of(hinted(known(), 2), [1.0, 0.0])], {})
+    method.learn([pool_of(known(), [0.0] * 4), pool_of(given_by(hints, known(), 2), [1.0, 0.0])], {})
     assert heard.heard == [[0], [0], [0]]
-    assert hints.state_dict()["progress"] == {"p7": [1, 4, [0, 1, 0, 0], False]}
+    number = 4 if kind == "prefix" else 3
+    assert hints.state_dict()["progress"] == {"p7": [1, number, [0, 1, 0, 0][:number], False]}
 
 
 def test_a_reward_sees_the_whole_turn_and_counts_what_was_drawn():
