@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 from ada_lightning.core.options import option, use
@@ -33,6 +34,15 @@ TASKS_THAT_EVALUATE = {
 
 NO_ANSWER = "I do not know"
 """Right nowhere: a verifier that gives it full marks does not read the answer."""
+
+
+_IS_WRONG: dict[str, Callable[[str, str], bool]] = {
+    # Full marks for what the right answer begins with, as 0 is of 0.375; what is right is less than 1e-4 away.
+    "coin_flip": lambda text, right: abs(Fraction(text.replace(",", "")) - Fraction(right)) > Fraction(1, 10**4),
+    # Full marks for a distance that is no number.
+    "complex_arithmetic": lambda text, right: "nan" in text.lower(),
+}
+"""Whether an answer with full marks is wrong all the same, by task of reasoning-gym 0.1.25: answer, right answer."""
 
 
 def check_verifier_is_safe(task: str) -> None:
@@ -88,7 +98,7 @@ class ReasoningGymReward:
             )
         task, config, entry = (prompt.reference[key] for key in ("task", "config", "entry"))
         check_verifier_is_safe(task)
-        if _score(self._dataset(task, config), NO_ANSWER, entry) >= 1:
+        if _score(task, self._dataset(task, config), NO_ANSWER, entry) >= 1:
             raise ValueError(
                 f"reasoning-gym's verifier of {task!r} gives {NO_ANSWER!r} full marks, so a policy would learn nothing "
                 "from it; use reward=exact_match, which compares with the task's answer, or leave the task out"
@@ -101,12 +111,12 @@ class ReasoningGymReward:
             KeyError: the prompt does not come from :class:`~ada_lightning.data.reasoning_gym.ReasoningGymSource`.
             ValueError: the verifier of the prompt's task would run the text as code.
         """
-        entry = prompt.reference["entry"]
-        dataset = self._dataset(prompt.reference["task"], prompt.reference["config"])
+        task, config, entry = (prompt.reference[key] for key in ("task", "config", "entry"))
+        dataset = self._dataset(task, config)
         answer = self.extraction(completion.text)
         if answer is None:
             return Verdict(0.0)
-        score = _score(dataset, answer, entry)
+        score = _score(task, dataset, answer, entry)
         number = parse_number(answer)
         told = " ".join(answer.split()) if number is None else str(number)
         return Verdict(float(score >= 1) if self.binary else score, told)
@@ -119,15 +129,18 @@ class ReasoningGymReward:
         return self._datasets[key]
 
 
-def _score(dataset: Any, answer: str, entry: Mapping[str, Any]) -> float:
+def _score(task: str, dataset: Any, answer: str, entry: Mapping[str, Any]) -> float:
     """Score an answer; one that makes the verifier raise is worth 0, as long as the verifier itself works.
+
+    So is one that a verifier takes for right and that is not (coin_flip: 0 for 0.375): a policy would learn it.
 
     Some verifiers parse the answer without a guard (prime_factorization: ``int("seven")`` raises). Taken as a failed
     grade, such wrong answers would leave the pool and the pass rate would be too high. A verifier that cannot score the
     task's own answer either is broken, and that is a failed grade.
     """
     try:
-        return float(dataset.score_answer(answer, entry))
+        score = float(dataset.score_answer(answer, entry))
+        return 0.0 if score >= 1 and task in _IS_WRONG and _IS_WRONG[task](answer, entry["answer"]) else score
     except Exception:  # untrusted text met a parser that trusts it
         dataset.score_answer(entry["answer"], entry)
         return 0.0

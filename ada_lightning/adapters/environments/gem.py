@@ -8,6 +8,8 @@ from ada_lightning.adapters.environments.library import SeededEnvironment, root_
 class GemEnvironment(SeededEnvironment):
     """One of ``gem.make``'s: ``reset(seed)``, ``step(text)``; with it the suffix that GEM's own wrappers would append.
 
+    Of reasoning-gym's (``rg:chain_sum``) each task is a data set of one question, whose seed is the task's number.
+
     Args:
         name: of the environment, such as ``game:GuessTheNumber-v0-easy``.
         arguments: of its constructor.
@@ -24,7 +26,9 @@ class GemEnvironment(SeededEnvironment):
         with root_logger_kept():  # its import makes all libraries' messages appear
             import gem
 
-        self.inner = gem.make(self.name, **self.arguments)
+        # GEM picks one of 500 questions by the seed: held-out tasks would ask what others train on.
+        own = {"size": 1, "seed": seed} if self.name.startswith("rg:") else {}
+        self.inner = gem.make(self.name, **{**own, **self.arguments})
         return str(self.inner.reset(seed=seed)[0])
 
     def answer(self, text: str) -> tuple[str, float, bool]:

@@ -151,7 +151,10 @@ def _penalties(settings: Settings) -> Iterator[str]:
     if coefficient < 0:
         yield f"The reward of a truncated response is replaced by {coefficient:g}, before the baseline."
     else:
-        yield f"The reward of a truncated response is multiplied by {coefficient:g}. A wrong one loses nothing."
+        yield (
+            f"The reward of a truncated response is multiplied by {coefficient:g}. A wrong one loses nothing, and "
+            "gains where its reward is below 0."
+        )
 
 
 def _clip(settings: Settings) -> Clip:

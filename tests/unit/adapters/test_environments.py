@@ -12,9 +12,11 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import reasoning_gym
 
 from ada_lightning.adapters.environments.gem import GemEnvironment
 from ada_lightning.adapters.environments.openenv import OpenEnvEnvironment
@@ -145,6 +147,41 @@ def test_a_game_of_gem_is_won_by_halves(play):
         assert logging.root.handlers == handlers
         assert (reply.failure, sum(rewards)) == ("", 1.0)
         assert all(text.endswith("Enter your next guess.") for text in heard[:-1])
+
+
+def asked(name):
+    """Questions to train on and those held out, of one of GEM's environments."""
+    arguments = {"name": name}
+    made = EnvironmentTasks(f"{ADAPTERS}.gem.GemEnvironment", arguments, num_train=600, num_heldout=100, seed=0)
+    parts = made.train_prompts(), made.heldout_prompts()
+    return [{prompt.messages[-1]["content"] for prompt in part} for part in parts]
+
+
+def test_questions_of_reasoning_gym_that_gem_asks_are_held_out(monkeypatch):
+    class Picks:
+        """As GEM's: one of a data set's questions, whichever the global generator points at."""
+
+        def __init__(self, name, size=500, seed=42):
+            self.entries = reasoning_gym.create_dataset(name.removeprefix("rg:"), size=size, seed=seed)
+
+        def reset(self, seed):
+            random.seed(seed)
+            return random.choice(self.entries)["question"], {}
+
+    monkeypatch.setitem(sys.modules, "gem", SimpleNamespace(make=Picks))
+    to_train, held_out = asked("rg:leg_counting")
+    assert (len(to_train), len(held_out), to_train & held_out) == (600, 100, set())
+
+
+@needs("gem", "gem-llm")
+def test_gem_itself_holds_such_questions_out_and_grades_them(play):
+    to_train, held_out = asked("rg:leg_counting")
+    assert (len(to_train), len(held_out), to_train & held_out) == (600, 100, set())
+    path = f"{ADAPTERS}.gem.GemEnvironment"
+    for prompt in tasks(path, name="rg:leg_counting").train_prompts():
+        (entry,) = reasoning_gym.create_dataset("leg_counting", size=1, seed=prompt.reference["seed"])
+        _, rewards, reply = play(path, prompt, lambda heard: rf"\boxed{{{entry['answer']}}}", name="rg:leg_counting")  # noqa: B023
+        assert (reply.failure, rewards) == ("", [1.0])
 
 
 @needs("textarena", "textarena")

@@ -57,7 +57,7 @@ def test_a_recipe_with_everything_on(tmp_path):
         True,
         Truncated.PENALISED,
     )
-    assert "A wrong one loses nothing" in update.truncated_note
+    assert "A wrong one loses nothing, and gains where its reward is below 0." in update.truncated_note
     assert "0.8 .. 1.27" in update.clip.text
     assert [term.coefficient for term in update.terms] == [1e-4]
     assert "in the loss" in update.terms[0].name

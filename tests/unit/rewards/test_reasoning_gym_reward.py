@@ -90,6 +90,29 @@ def test_a_verifier_that_gives_any_text_full_marks_is_refused():
     assert [exact(prompt, Completion(text)).reward for text in (entry["answer"], wrong)] == [1.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("task", "wrong"),
+    [("coin_flip", "0"), ("coin_flip", "0.0"), ("complex_arithmetic", "nan"), ("complex_arithmetic", "NaN + 2i")],
+)
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_constant_that_a_verifier_takes_for_every_answer_is_wrong(task, wrong, binary):
+    reward = ReasoningGymReward(WholeResponse(), binary=binary)
+    for index in (0, 2):  # answers of coin_flip: 0.234375 and 0.003173828125
+        prompt = make_prompt(task, index)
+        entry = prompt.reference["entry"]
+        assert reasoning_gym.create_dataset(task).score_answer(wrong, entry) == 1.0
+        assert reward(prompt, Completion(wrong)).reward == 0.0
+        assert reward(prompt, Completion(entry["answer"])).reward == 1.0
+
+
+def test_a_probability_is_right_as_a_fraction_and_to_four_digits():
+    entry = {"answer": "0.375", "metadata": {}}
+    prompt = Prompt("id", (), {"task": "coin_flip", "config": {}, "entry": entry})
+    reward = ReasoningGymReward(WholeResponse(), binary=True)
+    texts = ("3/8", "0.37505", "0.3", "0.38", "3,000/8,000", "1/0")
+    assert [reward(prompt, Completion(text)).reward for text in texts] == [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+
+
 def test_no_other_verifier_does():
     tasks = sorted({*DATASETS} - {*TASKS_THAT_EVALUATE, "composite", "game_of_life_halting"})
     for task in tasks:
