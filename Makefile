@@ -27,9 +27,10 @@ docs: setup .venv-docs/.ready
 	$(VENV_PYTHON) scripts/build_site.py pages
 	.venv-docs/bin/python scripts/build_site.py
 
-.venv-docs/.ready: requirements/docs.txt
+.venv-docs/.ready: requirements/docs.txt | setup
 	$(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/python -m pip install --no-deps --disable-pip-version-check -qq -r requirements/docs.txt
+	.venv/bin/uv pip install --quiet --no-deps --python .venv-docs/bin/python -r requirements/docs.txt \
+		|| .venv-docs/bin/python -m pip install --no-deps --disable-pip-version-check -qq -r requirements/docs.txt
 	@touch $@
 
 setup: .venv/.ready

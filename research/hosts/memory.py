@@ -20,15 +20,16 @@ def run_out_of_memory(host: Host) -> None:
     as the first to go, and the kernel takes the largest of them.
 
     Raises:
-        RuntimeError: no engine is gone afterwards.
-        TimeoutError: what was to take the memory did not start.
+        TimeoutError: there is no engine, what was to take the memory did not start, or no engine is gone afterwards.
     """
+    # One that has just died is being replaced.
+    wait_for(lambda: _engines(host), 60, f"an engine on {host.name}")
     group = _GROUPS / f"ada_lightning-{host.name}-{host.pid}"
-    group.mkdir()
+    group.mkdir(exist_ok=True)  # the kernel keeps one while a process in it is ending
     before = host.pids()
     try:
         (group / "memory.limit_in_bytes").write_text(str(_LIMIT_BYTES))
-        engines = [pid for pid in before if "_EngineActor" in " ".join(command_line(pid))]
+        engines = _engines(host)
         for pid in engines:
             (group / "cgroup.procs").write_text(str(pid))
         greedy = host.command([sys.executable, "-c", "import sys; sys.stdin.read(1); held = bytearray(2**26)"])
@@ -45,8 +46,11 @@ def run_out_of_memory(host: Host) -> None:
             process.stdin.write(b"x")
             process.stdin.close()
         process.wait(30)
-        if all(Path(f"/proc/{pid}").exists() for pid in engines):
-            raise RuntimeError(f"no engine on {host.name} ran out of memory; there were {len(engines)}")
+        wait_for(  # one that was killed is there until its raylet has noticed
+            lambda: any(map(_is_gone, engines)),
+            30,
+            f"an engine on {host.name} that runs out of memory; there were {len(engines)}",
+        )
     finally:
         (group / "memory.limit_in_bytes").write_text("-1")
         for left in (group / "cgroup.procs").read_text().split():
@@ -54,3 +58,15 @@ def run_out_of_memory(host: Host) -> None:
                 (_GROUPS / "cgroup.procs").write_text(left)
         with contextlib.suppress(OSError):
             group.rmdir()
+
+
+def _engines(host: Host) -> list[int]:
+    return [pid for pid in host.pids() if "_EngineActor" in " ".join(command_line(pid))]
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether a process has ended, be it that nobody has waited for it yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
