@@ -21,7 +21,7 @@ class Handout:
     """One for each index: of 63 bits, a function of run, step, slot, prompt and index alone."""
 
 
-@dataclass(slots=True)  # not frozen: thousands are made while the trainer waits, and a frozen one takes four times as long
+@dataclass(slots=True)  # thousands are made while the trainer waits; a frozen one takes four times as long
 class TrainingRow:
     """A response that trains."""
 
