@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ada_lightning.core.records import Prompt
+from typing import Any
 
 SOLUTION = "solution"
 """Key of a prompt's reference that has its worked solution."""
@@ -74,7 +71,7 @@ def shows(text: str, answer: Any) -> bool:
     return re.search(before + re.escape(said) + behind, text) is not None
 
 
-def answer_of(prompt: Prompt) -> Any:
-    """Return the reference answer of a prompt, of a data set or of reasoning-gym; None where there is none."""
-    entry = prompt.reference.get("entry")
-    return prompt.reference.get("answer", entry.get("answer") if isinstance(entry, Mapping) else None)
+def answer_of(reference: Mapping[str, Any]) -> Any:
+    """Return the answer in a prompt's reference, of a data set or of reasoning-gym; None where there is none."""
+    entry = reference.get("entry")
+    return reference.get("answer", entry.get("answer") if isinstance(entry, Mapping) else None)

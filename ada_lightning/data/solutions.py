@@ -113,7 +113,7 @@ def _cut(prompts: Sequence[Prompt], tokenizer: Any, num_levels: int, refused: Co
             begun = [tokenizer.decode(ids[:size]) for size in thinned(sorted({*sizes} - {0}), num_levels)]
         levels = []
         for part, of_part in zip(begun, _encoded(tokenizer, begun), strict=True):
-            if shows(part, answer_of(prompt)):
+            if shows(part, answer_of(prompt.reference)):
                 refused[SHOWS_ANSWER] += len(begun) - begun.index(part)
                 break
             if not _comes_back(tokenizer, prompt, text, ids, part, of_part):

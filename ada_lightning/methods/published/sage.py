@@ -136,7 +136,7 @@ class TextHints(LevelledHints):
             refused = TOO_LONG
         elif not text:
             refused = EMPTY
-        elif shows(text, answer_of(prompt)):
+        elif shows(text, answer_of(prompt.reference)):
             refused = SHOWS_ANSWER
         else:
             refused = UNGRADED if is_right is None else IS_RIGHT if is_right else ""
