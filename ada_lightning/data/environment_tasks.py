@@ -10,7 +10,7 @@ from typing import Any
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.prompts import stable_hash
 
-_STRIDE = 10**6
+SEEDS_APART = 10**6
 """Tasks by which the seeds of two runs are apart."""
 
 
@@ -39,10 +39,10 @@ class EnvironmentTasks:
         seed: int,
         system_prompt: str | None = None,
     ) -> None:
-        if num_train < 1 or num_heldout < 0 or num_train + num_heldout > _STRIDE:
+        if num_train < 1 or num_heldout < 0 or num_train + num_heldout > SEEDS_APART:
             raise ValueError(
-                f"data.source needs num_train of at least 1, num_heldout of at least 0, and at most {_STRIDE} tasks in "
-                f"all; got {num_train} and {num_heldout}"
+                "data.source needs num_train of at least 1, num_heldout of at least 0, and at most "
+                f"{SEEDS_APART} tasks in all; got {num_train} and {num_heldout}"
             )
         if not path:
             raise ValueError(
@@ -88,7 +88,7 @@ class EnvironmentTasks:
         system = ({"role": "system", "content": self.system_prompt},) if self.system_prompt else ()
         prompts = []
         for number in range(self.num_train + self.num_heldout):
-            seed = self.seed * _STRIDE + number
+            seed = self.seed * SEEDS_APART + number
             messages = (*system, {"role": "user", "content": environment.first(seed)})
             prompt_id = stable_hash(self.path, self.arguments, [dict(message) for message in messages], seed)
             prompts.append(Prompt(prompt_id, messages, {"seed": seed}, "environment"))

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
+import datasets
 import numpy as np
 import pytest
 import reasoning_gym
@@ -149,10 +150,10 @@ def test_a_game_of_gem_is_won_by_halves(play):
         assert all(text.endswith("Enter your next guess.") for text in heard[:-1])
 
 
-def asked(name):
+def asked(name, num_train=600):
     """Questions to train on and those held out, of one of GEM's environments."""
     arguments = {"name": name}
-    made = EnvironmentTasks(f"{ADAPTERS}.gem.GemEnvironment", arguments, num_train=600, num_heldout=100, seed=0)
+    made = EnvironmentTasks(f"{ADAPTERS}.gem.GemEnvironment", arguments, num_train=num_train, num_heldout=100, seed=0)
     parts = made.train_prompts(), made.heldout_prompts()
     return [{prompt.messages[-1]["content"] for prompt in part} for part in parts]
 
@@ -171,6 +172,24 @@ def test_questions_of_reasoning_gym_that_gem_asks_are_held_out(monkeypatch):
     monkeypatch.setitem(sys.modules, "gem", SimpleNamespace(make=Picks))
     to_train, held_out = asked("rg:leg_counting")
     assert (len(to_train), len(held_out), to_train & held_out) == (600, 100, set())
+
+
+def test_rows_of_a_data_set_that_gem_asks_are_held_out(monkeypatch):
+    class Rows:
+        """As GEM's ``math:`` environments: a row of a data set, whichever the global generator points at."""
+
+        def __init__(self, name):
+            self.dataset = datasets.Dataset.from_list([{"problem": f"{number}?"} for number in range(700)])
+
+        def reset(self, seed):
+            random.seed(seed)
+            return self.dataset[random.randint(0, len(self.dataset) - 1)]["problem"], {}
+
+    monkeypatch.setitem(sys.modules, "gem", SimpleNamespace(make=Rows))
+    to_train, held_out = asked("math:GSM8K")
+    assert (len(to_train), len(held_out), to_train & held_out) == (600, 100, set())
+    with pytest.raises(ValueError, match=r"math:GSM8K has 700 rows, and data\.source asks for more than 700 tasks"):
+        asked("math:GSM8K", num_train=601)
 
 
 @needs("gem", "gem-llm")
