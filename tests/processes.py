@@ -2,14 +2,7 @@
 
 import time
 
-
-def is_gone(pid):
-    """Whether a process ended; one that nobody has waited for yet has."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
+from research.hosts.network import is_gone
 
 
 def assert_gone(pid, patience_s=30.0):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from research.hosts.network import Host, command_line, wait_for
+from research.hosts.network import Host, command_line, is_gone, wait_for
 
 _GROUPS = Path("/sys/fs/cgroup/memory")
 _LIMIT_BYTES = 32 * 2**20
@@ -47,7 +47,7 @@ def run_out_of_memory(host: Host) -> None:
             process.stdin.close()
         process.wait(30)
         wait_for(  # one that was killed is there until its raylet has noticed
-            lambda: any(map(_is_gone, engines)),
+            lambda: any(map(is_gone, engines)),
             30,
             f"an engine on {host.name} that runs out of memory; there were {len(engines)}",
         )
@@ -62,11 +62,3 @@ def run_out_of_memory(host: Host) -> None:
 
 def _engines(host: Host) -> list[int]:
     return [pid for pid in host.pids() if "_EngineActor" in " ".join(command_line(pid))]
-
-
-def _is_gone(pid: int) -> bool:
-    """Whether a process has ended, be it that nobody has waited for it yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True

@@ -42,6 +42,14 @@ def command_line(pid: int) -> list[str]:
     return []
 
 
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has waited for yet has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 @dataclass(frozen=True)
 class Namespace:
     """What a process sees of the machine; ``pid`` is the process that keeps it."""
