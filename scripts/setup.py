@@ -142,7 +142,7 @@ def uv_settings() -> dict[str, str]:
 
 
 def install_packages() -> None:
-    """Install the lock by uv, which takes a fifth of pip's time; by pip where uv cannot be had or fails."""
+    """Install the lock by uv, which is faster; by pip where uv cannot be had or fails."""
     print("Installing the pinned packages; the first time this takes a few minutes", flush=True)
     if succeeds_in_venv(*PIP_INSTALL, locked_pin("uv")):
         environment = uv_settings() | os.environ

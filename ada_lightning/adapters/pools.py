@@ -48,8 +48,8 @@ class Pool:
         self._waiting: list[Request] = []
         self._launched: dict[int, Request] = {}
         self._payloads: dict[int, Any] = {}
-        self._made: list[Row] | None = None
-        """What trains of it, once that is known."""
+        self._kept: list[Row] | None = None
+        """What trains of it, once that is known; made once."""
 
     @property
     def num_open(self) -> int:
@@ -153,10 +153,10 @@ class Pool:
         return None if group is None else list(self._rows(group))
 
     def _rows(self, group: ResponseGroup) -> list[Row]:
-        if self._made is not None:
-            return self._made
+        if self._kept is not None:
+            return self._kept
         share = self._pools.composed.reduction.share
-        self._made = [
+        self._kept = [
             Row(
                 kept.response.sample_index,
                 self._payloads[kept.response.sample_index],
@@ -165,7 +165,7 @@ class Pool:
             )
             for kept in group.trained
         ]
-        return self._made
+        return self._kept
 
     @property
     def num_drawn(self) -> int:
@@ -317,7 +317,7 @@ class Pools(Sequence[Pool]):
     def weigh_early(self, slot: int) -> None:
         """Weigh a prompt as soon as it is complete, where the others cannot change that: less is left for the end."""
         if self._weighs_alone and self.is_ended(slot):
-            self._pools[slot].kept_alone()
+            self._pools[slot].kept_alone()  # which keeps the rows that it makes
 
     def pools_drawn(self) -> list[ResponsePool]:
         """Return the pools of the complete step, for those who learn from it."""

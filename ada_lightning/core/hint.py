@@ -22,13 +22,13 @@ class Hint:
     text: str
     """Stands in front of the response where it is graded; empty where the hint stands in the prompt's messages."""
     num_tokens: int
-    """By which the prompt is longer. They are given and not answered with: they never train."""
+    """Tokens by which it makes the prompt longer. They never train."""
     num_written: int = 0
-    """Tokens that the policy drew to write it, whatever became of them; 0 of a solution's own lines."""
+    """Tokens that the policy drew to write it, also where it is refused; 0 of a solution's own lines."""
     max_new_tokens: int = 0
-    """Above 0: it is still to be written, in so many tokens at most, and the prompt's tokens ask for that."""
+    """Above 0: the policy has yet to write it, in at most so many tokens. The prompt's tokens ask for it."""
     refused: str = ""
-    """Why what the policy wrote is not given: nothing is drawn behind it. Empty where it is."""
+    """Why the written hint is not given, so that nothing is drawn behind it; empty where it is given."""
 
     @property
     def share(self) -> float:

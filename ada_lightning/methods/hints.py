@@ -1,8 +1,9 @@
-"""Whether a prompt that nobody solves is drawn again with the first lines of its solution."""
+"""Whether a prompt that nobody solves is drawn again with a hint, and how much of one; hints of a solution's lines."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -47,7 +48,7 @@ class Progress:
 
 
 @dataclass(kw_only=True, eq=False)
-class LevelledHints(Checked, FollowUp):
+class LevelledHints(Checked, FollowUp, ABC):
     """Whether a prompt is hopeless, and how much of a hint it is given; a subclass says what a level is.
 
     A prompt gets a hint where its responses in this step are all wrong, two at least, and a pass rate of ``p_min`` has
@@ -191,13 +192,13 @@ class LevelledHints(Checked, FollowUp):
         self._counts = {key: (int(right), int(total)) for key, (right, total) in state["counts"].items()}
         self._num_groups = int(state["num_groups"])
 
+    @abstractmethod
     def _num_levels(self, prompt: Prompt) -> int:
         """Levels that a prompt has; 0 where it can have no hint."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _with_level(self, prompt: Prompt, level: int, room: int | None) -> Prompt | None:
         """Return a prompt with this level of its hint, or with less where there is no room; None where it has none."""
-        raise NotImplementedError
 
     def _level(self, prompt: Prompt) -> int:
         """Level of a prompt's next hint; 0 where it gets none."""
