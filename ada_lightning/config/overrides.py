@@ -400,6 +400,6 @@ def _accepted_in(node: Mapping[str, Any], *, is_top: bool, is_added: bool) -> Co
     target = node.get("_target_")
     if isinstance(target, str) and "${" not in target:
         return accepted_keys(target)
-    if is_added and not is_top:
+    if (is_added or not node) and not is_top:
         return None  # a further callback, or an entry of a free-form mapping
     return node.keys() - {"hydra"}

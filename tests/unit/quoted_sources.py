@@ -64,6 +64,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "96.7 %": "docs/audit/coverage.json highest", "93.6 %": "calc 100 * 936 / 1000",
         "95.4 %": "python -m research.audit.coverage --prompts 40, printed",
     },
+    "docs/cluster.md": {"1.5 %": "= 100 * (799 / 787 - 1)"},
     "docs/curriculum.md": {
         "1.3": "calc 100 * (0.5 * 0.5 / 1536) ** 0.5",
         "1.2": "= 81 / 68", "1.5": "= 124 / 81", "2.1": "= 93 / 45",
@@ -108,7 +109,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         **dict.fromkeys(["0.280", "0.270", "0.648", "0.656", "0.301", "0.312", "0.294"], "marin-community/marin#8765"),
     },
     "docs/metrics.md": {"0.025": GAP, "0.3": "conf/callbacks/default.yaml"},
-    "docs/hints.md": {"0.05": "a setting"},
+    "docs/hints.md": {"0.05": "a setting", "0.25": "ada_lightning/methods/hints.py"},
     "docs/studies/hints.md": {
         **dict.fromkeys(["0.05", "0.1"], "a threshold of this protocol"),
         **dict.fromkeys(["0.6 %", "3.0 %", "16 %"], "docs/studies/real_model_protocol.md"),

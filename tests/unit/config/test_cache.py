@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,8 @@ def test_a_name_that_ships_is_refused_where_the_cache_has_it_and_nothing_is_impo
 def own(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(catalog, "_ENTRIES", dict(catalog.entries()))
+    for module in catalog.marked_modules():  # where the entries come from the cache, nothing is registered yet
+        import_module(module)
     before, shipped = {*sys.modules}, {*catalog.entries()}
     yield tmp_path
     for group in OPTIONS:  # what a test's own modules registered goes with them

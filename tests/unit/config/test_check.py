@@ -37,7 +37,7 @@ FILES = {
         max_prompt_tokens: 64
         prompts_per_step: 8
         num_minibatches: 2
-        source: {_target_: tests.unit.config.test_check.Source, path: here, num_heldout: 5}
+        source: {_target_: tests.unit.config.test_check.Source, path: here, num_heldout: 5, arguments: {}}
         """,
     "experiment/ada.yaml": "# @package _global_\ndefaults:\n  - override /sampler: uniform\nseed: 1\n",
     "experiment/paper/big.yaml": "# @package _global_\nseed: 2\n",
@@ -48,7 +48,7 @@ FILES = {
 class Source:
     """A prompt source whose check finds a missing file."""
 
-    def __init__(self, *, path, num_heldout):
+    def __init__(self, *, path, num_heldout, arguments=None):
         if num_heldout < 1:
             raise ValueError(f"num_heldout must be at least 1; got {num_heldout}; the held-out list may not be empty")
         self.path = path
@@ -209,6 +209,7 @@ class TestOverrideErrors:
             (["experiment=ada"], "experiment=ada: experiment needs a plus: +experiment=ada"),
             (["~experiment"], "~experiment: nothing was chosen for experiment"),
             (["callbacks.table.max_prompts=2"], "to add it write +callbacks.table.max_prompts=2"),
+            (["data.source.arguments.use_mp=false"], "to add it write +data.source.arguments.use_mp=false"),
             (["~callbacks.table.max_prompts"], "there is nothing to leave out"),
             (["sampler/x=1"], "sampler/x=1: there is no config group sampler/x"),
             (["seed=[1"], "cannot read 'seed=[1'"),
@@ -221,8 +222,8 @@ class TestOverrideErrors:
             (["sampler=null"], "sampler=null: null is no option; options: balance, "),
             (
                 ["data.source=[a]"],
-                "data.source=[a]: data.source is not a list but keys with values (path, num_heldout); to add one: "
-                "+data.source.<name>={}",
+                "data.source=[a]: data.source is not a list but keys with values (path, num_heldout, arguments); "
+                "to add one: +data.source.<name>={}",
             ),
             (["sampler={k_poss: 3}"], "unknown key sampler.k_poss; did you mean k_pos?"),
             (["sampler={budget_per_step: 3}"], "to add it write +sampler.budget_per_step=..."),
