@@ -9,18 +9,26 @@ ARGS ?=
 # start. Containers often set this.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test docs setup clean
+.PHONY: train test test-all check docs setup clean
 
 train: setup
 	$(VENV_PYTHON) train.py +experiment=$(EXPERIMENT) $(ARGS)
 	$(if $(filter auto,$(EXPERIMENT)),,@echo "would it pay to choose prompts? a run that tests it: make train EXPERIMENT=auto (docs/auto.md)")
 
-test: setup
+PYTEST := $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist loadgroup
+
+test: check
+	$(PYTEST) -m "not long" $(ARGS)
+
+# With the whole runs that take minutes: before a release, and after a change of what they are about.
+test-all: check
+	$(PYTEST) $(ARGS)
+
+check: setup
 	$(VENV_PYTHON) -m ruff check
 	$(VENV_PYTHON) -m ruff format --check
 	$(VENV_PYTHON) -m mypy
 	$(VENV_PYTHON) scripts/lint_prose.py
-	$(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist loadgroup $(ARGS)
 
 # Has an environment of its own, but for the pages that are made of recipes and a notebook.
 docs: setup .venv-docs/.ready

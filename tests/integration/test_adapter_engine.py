@@ -14,6 +14,7 @@ pytestmark = pytest.mark.vllm
 LORA = ("parameters=lora", "parameters.rank=4", "+rollout/weight_transfer=adapter")
 
 
+@pytest.mark.long
 def test_an_engine_that_takes_adapters_samples_from_each_version_of_the_policy(train):
     """In a process of its own and overlapped, so that older adapters are kept. The canary compares every version with
     what the trainer says of it, after prefixes that the one before has cached in blocks of 32 tokens."""

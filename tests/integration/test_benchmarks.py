@@ -123,6 +123,7 @@ def figures(tmp_path):
     return tmp_path / "docs"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(SMALLEST))
 def test_a_command_of_the_pages_does_its_smallest_work(name, programs, figures):
     options = ["--folder", figures / "walk"] if name == "studies.sums" else []

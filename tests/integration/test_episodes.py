@@ -56,6 +56,7 @@ def ends_often(monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_a_run_killed_with_open_episodes_goes_on_bit_by_bit(train, ends_often, monkeypatch):
     from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 
@@ -92,6 +93,7 @@ PAGE = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.long
 def test_the_page_is_followed_from_the_class_to_a_trained_run_and_its_evaluation(programs, store, tmp_path):
     """Its class and its command, literally but for the tiny model; vLLM draws the turns."""
     blocks = BLOCK.findall(PAGE)

@@ -51,6 +51,7 @@ def started(programs, store, own_folder):
     return start
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("experiment", "said"),
     [

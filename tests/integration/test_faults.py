@@ -92,6 +92,7 @@ def unbroken():
     VllmEngine.poll, VllmEngine.load_weights, RolloutCheckpoint.save, MlflowRun.log_metrics = kept
 
 
+@pytest.mark.long
 def test_a_run_killed_at_several_moments_is_the_run_it_would_have_been(sessions, tmp_path):
     """SIGKILL in a rollout, an update and before a checkpoint: the same tokens, weights and files."""
     whole = tmp_path / "whole"
@@ -142,7 +143,9 @@ def test_every_response_is_counted_once(train, tmp_path, unbroken):
     assert json.loads((folder / "summary.json").read_text())["responses"] == prompts.num_drawn.sum()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR1])  # SIGTERM: test_several_processes.py
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGUSR1]
+)  # SIGTERM: test_several_processes.py
 def test_a_signal_leaves_a_checkpoint_a_killed_run_and_no_process(sessions, store, tmp_path, number):
     """Ctrl-C goes to all processes of the run, a scheduler's signals to the first."""
     options = [f"run_dir={tmp_path}/run", "run_name=run", f"logger.mlflow.tracking_uri={store}", *QUIET[1:],
@@ -177,6 +180,7 @@ def test_a_signal_leaves_a_checkpoint_a_killed_run_and_no_process(sessions, stor
     wait_until(lambda: not members(pid))  # reward workers and their server are gone too
 
 
+@pytest.mark.long
 def test_an_engine_that_is_stuck_ends_the_process_and_the_run_goes_on(sessions, train, tmp_path, unbroken):
     options = [*QUIET, "~callbacks.preview", "num_steps=2", "rollout.stall_limit_s=12",
                "callbacks.checkpoint.every_n_steps=1", *faulty(tmp_path, Fault(0, 1, "engine_stuck", 2))]  # fmt: skip
@@ -207,6 +211,7 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_good_checkpoint(train, tm
     assert [float(row["step"]) for row in rows(folder)] == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_a_disk_that_is_really_full_corrupts_nothing(sessions, train, tmp_path):
     small = tmp_path / "small"

@@ -44,6 +44,7 @@ def interrupted(programs, folder):
     return done.returncode, done.stderr
 
 
+@pytest.mark.long
 def test_an_interrupted_preparation_ends_with_the_same_responses(programs, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     done = programs.run(*command(whole, "band.min_positive=1"))

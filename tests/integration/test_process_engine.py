@@ -16,6 +16,7 @@ pytestmark = pytest.mark.vllm
 LAG = ("rollout.max_staleness=1", "loss.anchor=behaviour", "loss.importance_cap=0", "num_steps=3")
 
 
+@pytest.mark.long
 def test_a_run_whose_steps_overlap_is_that_of_the_emulation_in_the_trainers_process_bit_for_bit(train):
     """With two engines that go over to each version one after the other, or one where there are no cores for them.
 
@@ -37,6 +38,7 @@ def test_a_run_whose_steps_overlap_is_that_of_the_emulation_in_the_trainers_proc
     assert all(weights[name].equal(wanted[name]) for name in wanted)
 
 
+@pytest.mark.long
 def test_gradients_that_are_streamed_are_those_of_a_rollout_that_was_waited_for(train):
     """The same responses; updates up to the order of sums in float32."""
     waited, streamed = (

@@ -98,6 +98,7 @@ def test_actors_have_their_threads_and_nothing_of_the_trainers_rank(opened, monk
     assert facts[0] != os.getpid()
 
 
+@pytest.mark.long
 def test_a_run_with_an_actor_gives_the_same_responses(train, ray_here):
     """In the Ray of the module: two that start at once on one machine may hear of each other, and are refused."""
     inside = train(name="inside", vllm=True)

@@ -54,6 +54,7 @@ def ended(programs, pids):
     return [each.returncode for each in done], "".join(each.stdout + each.stderr for each in done)
 
 
+@pytest.mark.long
 def test_two_processes_stop_at_a_signal_go_on_and_one_process_continues(programs, train, tmp_path, free_port):
     """SIGTERM to all, as srun sends it; then the same command with ckpt=last; then without other processes."""
     folder = tmp_path / "run"
@@ -106,6 +107,7 @@ def test_two_processes_stop_at_a_signal_go_on_and_one_process_continues(programs
     assert column(continued, "train/grad_norm") == pytest.approx(column(alone, "train/grad_norm"), rel=1e-2)
 
 
+@pytest.mark.long
 def test_a_wrong_configuration_is_said_once_though_torchrun_ends_whoever_is_later(tmp_path):
     done = torchrun(tmp_path / "run", "trainer.strategy.tensor_parallel_size=4")
     assert done.returncode != 0

@@ -135,9 +135,9 @@ def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, t
     [
         ("ada_seq_balance", ["data.num_minibatches=2", "sampler=balance_posterior", "sampler.budget_per_step=40"]),
         ("ada_est_value", ["estimator.warmup_steps=1"]),
-        ("vip", ["estimator.noise=1"]),
-        ("coba_rl", ["data.source.num_train=6", "sampler.responses_per_prompt=4"]),
         ("ada_similar", ["data.num_minibatches=2"]),
+        pytest.param("vip", ["estimator.noise=1"], marks=pytest.mark.long),
+        pytest.param("coba_rl", ["data.source.num_train=6", "sampler.responses_per_prompt=4"], marks=pytest.mark.long),
     ],
 )
 def test_a_resumed_run_continues_like_one_that_never_stopped(train, experiment, choices):
@@ -234,6 +234,7 @@ def test_a_reproducible_run_stopped_between_two_minibatches_keeps_its_last_whole
     assert (tmp_path / "run" / "checkpoints" / "last").resolve().name == "step_000002"
 
 
+@pytest.mark.long
 def test_a_resumed_run_uses_the_new_learning_rate(train):
     train("num_steps=1")
     folder = train("num_steps=2", "optimizer.lr=5e-4", "ckpt=last")
@@ -293,6 +294,7 @@ def command(*overrides):
     return ["train.py", "+experiment=ada_seq_balance", *SMALL, *overrides]
 
 
+@pytest.mark.long
 def test_a_sweep_makes_child_runs_under_one_parent(programs, store, tmp_path):
     options = ["sampler.k_pos=1,2", "num_steps=1", f"run_dir={tmp_path}/sweep", f"logger.mlflow.tracking_uri={store}"]
     done = programs.run(*command(*options, *WITHOUT_VLLM, *QUIET[1:], "~callbacks.preview"), "-m")

@@ -15,6 +15,7 @@ def weights(folder, step, kind):
     return load_file(folder / "checkpoints" / f"step_{step:06d}" / kind / "model.safetensors")
 
 
+@pytest.mark.long
 def test_the_average_is_evaluated_and_saved_and_training_does_not_see_it(train):
     each_step = (
         "callbacks.checkpoint.every_n_steps=1",

@@ -73,6 +73,7 @@ def test_the_wheel_has_the_callbacks_and_the_configuration_inside_and_nothing_be
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"ada_lightning"}
 
 
+@pytest.mark.long
 @pytest.mark.vllm
 def test_the_commands_of_the_first_page_work_in_an_empty_folder(installed, run, tmp_path):
     shutil.copy(ROOT / "tests" / "integration" / "graders.py", tmp_path / "my_reward.py")

@@ -320,6 +320,7 @@ class Kill(TrainerCallback):
         os.kill(self.trainer.rollout_worker._process.pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("trl_async")
 def test_a_whole_run_whose_rollout_process_dies_and_that_goes_on(monkeypatch, tmp_path):
     """The real trainer with its own process: the gradient, what is asked of the engine, and a resume."""

@@ -100,6 +100,7 @@ def run_id(path):
     return (path / "mlflow_run_id").read_text().strip()
 
 
+@pytest.mark.long
 def test_runs_without_their_server_are_delivered_when_the_server_is_there(tmp_path, server, capsys, fit, monkeypatch):
     """One that had ended by then, and one that goes on: everything, in order."""
     monkeypatch.setattr(mlflow_logger, "MAX_RETRY_S", 0.2)

@@ -209,6 +209,7 @@ TURNS = [{"index": i, "prompt": [{"role": "user", "content": f"a\n{i}"}], "answe
 TURNS[1]["prompt"][0]["content"] = [{"type": "text", "text": "a\n1"}]
 
 
+@pytest.mark.long
 @settings(max_examples=40, phases=[Phase.explicit, Phase.generate])  # nobody waits for data sets to shrink
 @given(data_sets())
 @example(MIXED)

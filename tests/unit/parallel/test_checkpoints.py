@@ -33,10 +33,10 @@ def _run(kind, arguments, options):
     ("first", "then", "options"),
     [
         ("fsdp", "fsdp", {}),
-        ("fsdp", "alone", {}),
-        ("alone", "fsdp", {}),
         ("ddp", "fsdp", {"tensor_parallel_size": 2}),
-        ("fsdp", "ddp", {}),
+        pytest.param("fsdp", "alone", {}, marks=pytest.mark.long),
+        pytest.param("alone", "fsdp", {}, marks=pytest.mark.long),
+        pytest.param("fsdp", "ddp", {}, marks=pytest.mark.long),
     ],
 )
 def test_a_run_goes_on_with_other_processes(pair, tiny_path, tmp_path, whole_run, first, then, options):

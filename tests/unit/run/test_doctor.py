@@ -57,6 +57,7 @@ def test_cryptic_error_of_transformers_becomes_an_explanation(environment, broke
     assert "-m ada_lightning.run.doctor --repair" in explanation
 
 
+@pytest.mark.long
 def test_doctor_names_the_misfit_and_repair_removes_it(environment, broken_torchvision):
     code = (
         "import sys; from ada_lightning.run import doctor; doctor.NEEDED = ('import torch',); "  # the others take 20 s

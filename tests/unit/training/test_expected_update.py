@@ -34,6 +34,7 @@ def test_the_official_rule_multiplies_by_difficulty_and_the_explicit_weight_doub
         assert doubled.at(rate).multiplier == pytest.approx(factor, abs=0.51)  # and here to whole numbers
 
 
+@pytest.mark.long
 def test_8000_prompts_through_the_collector_agree_with_the_sums():
     """Eight samplers, four pass rates, 250 prompts each; the limit is for all cells together, in standard errors.
 

@@ -222,7 +222,7 @@ def test_logged_entropy_and_kl_are_means_over_the_pool(tiny_path):
     assert not any(parameter.requires_grad for parameter in policy.reference.parameters())
 
 
-@pytest.mark.parametrize("option", ["gradient_checkpointing", "compile"])
+@pytest.mark.parametrize("option", ["gradient_checkpointing", pytest.param("compile", marks=pytest.mark.long)])
 def test_faster_or_smaller_changes_no_gradient_and_no_name(tiny_path, option):
     """The same float32 operations, some of them fused by the compiler: sums in another order, as in EXACT."""
     plain, other = make_policy(tiny_path), make_policy(tiny_path, **{option: True})

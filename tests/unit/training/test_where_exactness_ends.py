@@ -133,6 +133,7 @@ def test_dividing_by_the_tokens_of_a_batch_is_a_ratio_that_needs_many_prompts(gr
     assert abs(bias[32]) < abs(bias[1]) / 5
 
 
+@pytest.mark.long
 def test_truncated_responses_are_exact_for_what_the_setting_says():
     """Excluded: the pass rate among finished ones. Zero: finishing and being right. Masked: nothing.
 
@@ -151,6 +152,7 @@ def test_truncated_responses_are_exact_for_what_the_setting_says():
     assert cosine(updates(collected("mask")), GRADIENT) < 0.97
 
 
+@pytest.mark.long
 def test_a_budget_that_cuts_prompts_off_keeps_their_weight_only_with_the_rule_that_cut_them():
     """32 prompts a step, 12 responses each on average where 15 are wanted; linear objective."""
     sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4, budget_per_step=32 * 8)

@@ -25,6 +25,7 @@ def test_weights_by_hand():
     assert WeightedDraw(gamma=0.5).weight(Belief(2.0, 2.0)) == pytest.approx(0.25 + 0.05)
 
 
+@pytest.mark.long
 def test_pairs_come_as_often_as_drawing_one_after_the_other_without_replacement_gives_them():
     curriculum, num_steps = WeightedDraw(), 6000
     weights = {key: math.sqrt(v * (1 - v)) + 0.05 for key, v in RATES.items()}
