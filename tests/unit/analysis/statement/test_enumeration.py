@@ -490,7 +490,8 @@ def cells(advantage: str, truncated: str) -> Iterator[Cell]:
             counted = [prompt for prompt in prompts if selection != "seen" or prompt.belief.is_seen]
             for reduction in reductions:
                 lines = said(sampler, advantage, selection, reduction, truncated=truncated)
-                yield Cell(sampler, advantage, selection, reduction, truncated, lines, counted, known[selection], KEPT[selection])
+                seen = known[selection], KEPT[selection]
+                yield Cell(sampler, advantage, selection, reduction, truncated, lines, counted, *seen)
 
 
 @pytest.mark.parametrize("truncated", ["grade", "exclude", "mask"])
