@@ -15,7 +15,8 @@ from hydra._internal import defaults_list
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import OmegaConf
 
-import ada_lightning.config.generated  # noqa: F401 - has Hydra find what is generated, whoever composes
+from ada_lightning.config import choices
+from ada_lightning.config.generated import GeneratedSource
 
 
 def compose_once():
@@ -25,6 +26,8 @@ def compose_once():
         (omegaconf.base, "parse", lru_cache(4096)(omegaconf.base.parse)),  # of interpolations, which makes trees
         (OmegaConf, "load", staticmethod(_parse_once(OmegaConf.load))),
         (defaults_list, "_create_interpolation_map", _where_asked(defaults_list._create_interpolation_map)),
+        (choices, "describe_choices", lru_cache(choices.describe_choices)),  # of the help, which is composed too
+        (GeneratedSource, "load_config", _load_entry_once(GeneratedSource.load_config)),
         (loader, "load_configuration", _load_once(loader.load_configuration)),
         (loader, "_compose_config_from_defaults_list", _merge_once(loader._compose_config_from_defaults_list)),
     ]
@@ -50,6 +53,18 @@ def _parse_once(load):
         else:
             text = Path(file_).read_text(encoding="utf-8")
         return _kept(parsed, text, lambda: load(file_))
+
+    return load_once
+
+
+def _load_entry_once(load):
+    """An entry is kept by what it has; one without a node is a file that is read anew."""
+    loaded = {}
+
+    def load_once(self, config_path):
+        entry = self._entry(config_path)
+        key = config_path, self.path, repr(entry)
+        return _kept(loaded if entry and entry.node is not None else None, key, lambda: load(self, config_path))
 
     return load_once
 

@@ -56,6 +56,7 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
     if missing := [group for group in named if not all_names(config_dir, group)]:
         raise ValueError(f"{config_dir} has no group {', '.join(missing)}")
     defaults = {match["group"]: match for match in _defaults(file.read_text(encoding="utf-8"))}
+    within = catalog.groups(config_dir)
     lines = []
     for group in [*defaults, *named]:
         if group in left_out:
@@ -63,7 +64,7 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
         chosen, meaning = (defaults[group]["choice"], defaults[group]["meaning"]) if group in defaults else ("", "")
         listed = ", ".join(f"{name}*" if name == chosen else name for name in _names(config_dir, group))
         lines.append(_entry(group, f"{meaning}: {listed}" if meaning else listed))
-        shown = {*catalog.groups(config_dir, group)} - left_out - defaults.keys()
+        shown = {name for name in within if name.startswith(f"{group}/")} - left_out - defaults.keys()
         lines += [_entry(name, ", ".join(_names(config_dir, name))) for name in sorted(shown)]
     return "\n".join(lines)
 

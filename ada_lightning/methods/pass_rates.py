@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from statistics import fmean
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from ada_lightning.core.protocols import PassRate
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.core.stopping.paths import unbiased_table
+from ada_lightning.core.stopping.rule import StoppingRule
 from ada_lightning.methods.functional import at_pool_end, kept_rewards
 
 
@@ -63,7 +65,13 @@ class PathCountingRate(PassRate):
         Raises:
             ValueError: the pool was ended by more than its counts.
         """
-        return at_pool_end(group.pool, lambda rule: unbiased_table(rule, {(1, 0): 1.0}))
+        return at_pool_end(group.pool, _pass_rates)
+
+
+@lru_cache(maxsize=4096)
+def _pass_rates(rule: StoppingRule) -> NDArray[np.float64]:
+    """Estimate by the point where sampling ended; every pool of the rule reads the same table."""
+    return unbiased_table(rule, {(1, 0): 1.0})
 
 
 class PosteriorRate(PassRate):

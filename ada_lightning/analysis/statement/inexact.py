@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from ada_lightning.analysis.statement.exact import wanted_weights
 from ada_lightning.analysis.statement.rules import PASS_RATES, mean_over_prompts, rules_by_pass_rate, table_lines
@@ -221,14 +222,15 @@ def summed_weights(
 
     ``is_mean``: whether each prompt's sum is divided by its number of responses.
     """
-    by_rule = {rule: expected_weights(advantage, selection, rule, pass_rates) for rule in rules if rule is not None}
-    if len(by_rule) < len(set(rules)):
-        return None
-    return [
-        by_rule[rule][index] / (max(rule.n_max, 1) if is_mean else 1)
-        for index, rule in enumerate(rules)
-        if rule is not None
-    ]
+    weights = [0.0] * len(rules)
+    for rule in set(rules):
+        if rule is None:
+            return None
+        places = [place for place, each in enumerate(rules) if each == rule]
+        rates = [pass_rates[place] for place in places]
+        for place, weight in zip(places, expected_weights(advantage, selection, rule, rates), strict=True):
+            weights[place] = weight / (max(rule.n_max, 1) if is_mean else 1)
+    return weights
 
 
 def other_lines(advantage: Advantage, size: int, *, is_whole: bool) -> tuple[list[str], Mapping[str, Sequence[float]]]:
@@ -312,15 +314,16 @@ def expected_weights(
         >>> [round(x, 4) for x in expected_weights(LeaveOneOutAdvantage(), AllSelection(), FixedRule(4), [0.1, 0.5])]
         [4.0, 4.0]
     """
-    likely = [end for end in ends(rule) if max(end_probability(rule, end, rate) for rate in pass_rates) >= _NEGLIGIBLE]
+    chances = {end: [end_probability(rule, end, rate) for rate in pass_rates] for end in ends(rule)}
+    likely = {end: of_rates for end, of_rates in chances.items() if max(of_rates) >= _NEGLIGIBLE}
     groups = [_group(selection, rule, end) for end in likely]
     sums = [_class_sums(group, values) for group, values in zip(groups, advantage.assign(groups), strict=True)]
     return [
         sum(
-            end_probability(rule, end, rate) * (of_positives / rate - of_negatives / (1.0 - rate))
-            for end, (of_positives, of_negatives) in zip(likely, sums, strict=True)
+            of_rates[index] * (of_positives / rate - of_negatives / (1.0 - rate))
+            for of_rates, (of_positives, of_negatives) in zip(likely.values(), sums, strict=True)
         )
-        for rate in pass_rates
+        for index, rate in enumerate(pass_rates)
     ]
 
 
@@ -335,12 +338,14 @@ def _group(selection: Selection, rule: StoppingRule, end: Point) -> ResponseGrou
     """What is kept of a pool that ended there."""
     pool = ResponsePool(Prompt("p", (), prompt_ids=(0,)), slot=0)
     for index in range(sum(end)):
-        is_positive = index < end[0]
-        pool.add(
-            Response(
-                prompt_id="p", sample_index=index, round_index=0, response_ids=(0,), sampling_logprobs=(0.0,), text="",
-                is_truncated=False, reward=float(is_positive), is_positive=is_positive, policy_version=0,
-            )
-        )  # fmt: skip
+        pool.add(_response(index, index < end[0]))
     pool.rule = rule
     return ResponseGroup(pool, selection.select(pool))
+
+
+@lru_cache(maxsize=4096)
+def _response(index: int, is_positive: bool) -> Response:
+    return Response(
+        prompt_id="p", sample_index=index, round_index=0, response_ids=(0,), sampling_logprobs=(0.0,), text="",
+        is_truncated=False, reward=float(is_positive), is_positive=is_positive, policy_version=0,
+    )  # fmt: skip

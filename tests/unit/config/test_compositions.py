@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 
 import pytest
 
@@ -27,14 +28,33 @@ def located(key, value):
     return locate(value) if key.rpartition(".")[2] == "_target_" and isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_a_command_line_composes_what_it_did(name):
-    case = CASES[name]
-    program, overrides = case["program"], case["overrides"]
+def heads(case):
+    """The parts of a configuration that a command line names or changes."""
+    return {re.split("[./=]", word.lstrip("+~"))[0] for word in (*case["overrides"], *case["changes"])}
+
+
+def together():
+    """Command lines as lists of cases: options of different parts are composed at once, an experiment alone."""
+    alone, rows = [], []
+    for name, case in sorted(CASES.items()):
+        if case["program"] != "train" or not case["overrides"] or "experiment" in heads(case):
+            alone.append([name])
+        elif fitting := [row for row in rows if all(heads(case).isdisjoint(heads(CASES[other])) for other in row)]:
+            fitting[0].append(name)
+        else:
+            rows.append([name])
+    return alone + rows
+
+
+@pytest.mark.parametrize("names", together(), ids=" + ".join)
+def test_a_command_line_composes_what_it_did(names):
+    cases = [CASES[name] for name in names]
+    program, overrides = cases[0]["program"], [word for case in cases for word in case["overrides"]]
+    before = {key: value for case in cases for key, value in case["changes"].items()}
     changes = difference(program, overrides) if overrides else {k: [v] for k, v in written(program, ()).items()}
     different = {
-        key: (case["changes"].get(key, ["as plain"]), changes.get(key, ["as plain"]))
-        for key in case["changes"].keys() | changes.keys()
-        if not same(key, case["changes"].get(key), changes.get(key))
+        key: (before.get(key, ["as plain"]), changes.get(key, ["as plain"]))
+        for key in before.keys() | changes.keys()
+        if not same(key, before.get(key), changes.get(key))
     }
     assert different == {}

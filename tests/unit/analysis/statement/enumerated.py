@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ada_lightning.core.protocols import PoolEnd
-from ada_lightning.core.records import Belief, Outcome, Prompt, ResponseGroup, ResponsePool, Verdict
+from ada_lightning.core.records import Belief, KeptResponse, Outcome, Prompt, ResponseGroup, ResponsePool, Verdict
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
 from ada_lightning.core.stopping import StoppingRule
@@ -181,8 +181,17 @@ def _outcome(symbol: Symbol, limit: int | None, settings: StepSettings, identity
     return Outcome("x", ids, (-0.5,) * length, is_truncated, grade)
 
 
+Kept = list[tuple[float, tuple[KeptResponse, ...]]]
+"""What a selection may keep of an end, and the probability of the coins that make it do so."""
+
+
 def weights(
-    ends: Sequence[End], selection, advantage, num_symbols: int, known: dict[object, dict[int, tuple[float, float]]]
+    ends: Sequence[End],
+    selection,
+    advantage,
+    num_symbols: int,
+    known: dict[object, dict[int, tuple[float, float]]],
+    kept: dict[object, tuple[ResponsePool, Kept]],
 ) -> np.ndarray:
     """What each symbol weighs at each end, in expectation over the coins of the selection.
 
@@ -192,6 +201,7 @@ def weights(
         advantage: what that weighs.
         num_symbols: K.
         known: ends of the same selection and advantage that were weighed before; grows.
+        kept: ends of the same selection that were asked for before; grows.
 
     Returns:
         Sums over what a prompt keeps, and means over it. Shape ``(2, E, K)``.
@@ -199,24 +209,29 @@ def weights(
     sums_2EK = np.zeros((2, len(ends), num_symbols))
     for row, end in enumerate(ends):
         if end.looks not in known:
-            known[end.looks] = _weights_by_place(end.pool, selection, advantage)
+            if end.looks not in kept:
+                kept[end.looks] = end.pool, _kept(end.pool, selection)
+            known[end.looks] = _weights_by_place(*kept[end.looks], advantage)
         for place, values in known[end.looks].items():
             sums_2EK[:, row, end.counted[place]] += values
     return sums_2EK
 
 
-def _weights_by_place(pool: ResponsePool, selection, advantage) -> dict[int, tuple[float, float]]:
-    found: dict[int, tuple[float, float]] = {}
-    places = {each.sample_index: place for place, each in enumerate(pool.trainable())}
+def _kept(pool: ResponsePool, selection) -> Kept:
     chance = Chance()
     with scripted_chance(chance):
-        for _ in chance.ways():
-            (kept,) = selection.select_all([pool])
-            (values,) = advantage.weigh([ResponseGroup(pool, tuple(kept))])
-            for each, value in zip(kept, values, strict=True):
-                place = places[each.response.sample_index]
-                total, mean = found.get(place, (0.0, 0.0))
-                found[place] = total + chance.probability * value, mean + chance.probability * value / len(kept)
+        return [(chance.probability, tuple(kept)) for _ in chance.ways() for kept in selection.select_all([pool])]
+
+
+def _weights_by_place(pool: ResponsePool, ways: Kept, advantage) -> dict[int, tuple[float, float]]:
+    found: dict[int, tuple[float, float]] = {}
+    places = {each.sample_index: place for place, each in enumerate(pool.trainable())}
+    for probability, kept in ways:
+        (values,) = advantage.weigh([ResponseGroup(pool, kept)])
+        for each, value in zip(kept, values, strict=True):
+            place = places[each.response.sample_index]
+            total, mean = found.get(place, (0.0, 0.0))
+            found[place] = total + probability * value, mean + probability * value / len(kept)
     return found
 
 
