@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from ada_lightning.callbacks.adaptive_sampling import cut_solutions
@@ -193,6 +194,14 @@ def test_places_and_words():
     assert thinned([1, 2], 1) == [2]
     assert shows("x = -4.", "-4")
     assert not shows("1,072", "72")
+    for text in ("1,234 eggs", r"1{,}234", "1\u202f234.", "$1234.00", "so -1234"):
+        assert shows(text, "1234")
+        assert shows(text, np.int64(1234))
+        assert shows(text, 1234.0)
+    assert shows("x = \u2212.50", "-0.5")
+    for text in ("12,345", "1234.5", "0.1234", "51,234", "a1234"):
+        assert not shows(text, "1,234")
+    assert not shows("x = 5", "-5")
     assert not shows("anything", None)
     assert not shows("True", True)
 
