@@ -15,6 +15,7 @@ from ada_lightning.adapters.json_state import from_json, to_json
 from ada_lightning.adapters.pools import Pool, Pools, Row
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.checks import finite_number, whole_number
+from ada_lightning.core.following import why_no_hint
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.options import OPTIONS
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition, StepPrompts
@@ -425,6 +426,9 @@ class Core:
                 f"num_prompts must be a whole number of at least 1, the same in all steps (epochs are counted by it); "
                 f"got {num_prompts!r}{f' after {self._num_prompts}' if self._num_prompts else ''}"
             )
+        hints = self._method.hints
+        if hints.is_on and (problem := why_no_hint(hints, self._method.sampler, number)):
+            raise ValueError(problem)
         if self._num_prompts == 0 and self._method.curriculum is not None:
             self._method.curriculum.check_prompts(list(self._prompts.values()), number)
         self._num_prompts = number

@@ -10,7 +10,7 @@ import pytest
 from ada_lightning.callbacks.adaptive_sampling import cut_solutions
 from ada_lightning.core.following import hinted
 from ada_lightning.core.hint import shows
-from ada_lightning.core.records import Outcome, Prompt, Verdict
+from ada_lightning.core.records import Outcome, Prompt, SamplingSettings, Verdict
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.encoder import PromptEncoder
@@ -214,8 +214,11 @@ def test_hints_that_the_policy_writes_are_encoded_as_the_prompts_are(tmp_path):
     with pytest.raises(RuntimeError, match=r"call encode_prompts\(tokenizer\) first"):
         data.connect_hints(hints)
     data.encode_prompts(tokenizer)
-    method, service = SimpleNamespace(hints=hints), None
-    cut_solutions(method, data, tokenizer, Grader(), service)
+    method, sampling = SimpleNamespace(hints=hints), SamplingSettings(max_new_tokens=24)
+    with pytest.raises(ValueError, match="leaves 76 tokens for prompt and solution"):
+        cut_solutions(method, data, tokenizer, Grader(), SimpleNamespace(max_model_tokens=100, sampling=sampling))
+    data.report.notes.clear()
+    cut_solutions(method, data, tokenizer, Grader(), SimpleNamespace(max_model_tokens=1024, sampling=sampling))
     assert data.report.notes == ["hints: 1 of 2 training prompts have a solution to write a hint from"]
     prompt = next(prompt for prompt in data.train_prompts if "solution" in prompt.reference)
     asks = hints.follow(pool_of(prompt, [0.0, 0.0]))
