@@ -38,6 +38,8 @@ def cut_solutions(
     elif method.hints.is_on:
         threshold = service.settings.positive_threshold
         data.cut_solutions(tokenizer, grader, num_levels=method.hints.num_levels, positive_threshold=threshold)
+    if method.hints.is_on:
+        method.hints.check_room(data.listed_prompts, service.max_model_tokens - service.sampling.max_new_tokens)
 
 
 class AdaptiveSampling(Callback):

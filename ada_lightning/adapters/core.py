@@ -6,7 +6,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import cycle, islice
+from itertools import cycle, islice, repeat
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +14,8 @@ from ada_lightning.adapters.composed import compose_method
 from ada_lightning.adapters.json_state import from_json, to_json
 from ada_lightning.adapters.pools import Pool, Pools, Row
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.core.checks import finite_number, whole_number
+from ada_lightning.core.following import why_no_hint
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.options import OPTIONS
 from ada_lightning.core.prompt_queue import PromptQueue, QueuePosition, StepPrompts
@@ -83,14 +85,7 @@ class Core:
     ) -> None:
         if open_steps < 1:
             raise ValueError(f"open_steps must be at least 1; got {open_steps}")
-        if isinstance(prompts, str):
-            raise ValueError(f"the prompts are the text {prompts!r}: give their ids, or what they say by id")
-        texts = prompts if isinstance(prompts, Mapping) else dict.fromkeys(listed := list(prompts), "")
-        if not isinstance(prompts, Mapping) and len(texts) < len(listed):
-            twice = next(prompt_id for prompt_id in texts if listed.count(prompt_id) > 1)
-            raise ValueError(f"prompt {twice!r} is there twice: ids tell prompts apart")
-        if not texts:
-            raise ValueError("there are no prompts")
+        texts = _texts(prompts)
         composed = compose_method(method, overrides, seed=seed)
         self.method_name, self.seed = method if isinstance(method, str) else method.name, seed
         if composed.needs_texts and not all(texts.values()):
@@ -107,14 +102,11 @@ class Core:
                     "and only runs of train.py ask it to; use hints=prefix, whose hints are the solution's own lines"
                 ]
             )
-        if solutions and not hints.is_on:
-            raise ValueError('nothing here reads solutions: choose hints="prefix", or leave them out')
+        _check_known({"a solution": solutions, "an answer": answers}, texts, are_read=hints.is_on)
         known = {
             prompt_id: cut_text(text, answers.get(prompt_id), num_levels=hints.num_levels)
             for prompt_id, text in solutions.items()
         }
-        if unknown := known.keys() - texts.keys():
-            raise ValueError(f"there is a solution of {min(unknown)!r}, which is not among the prompts")
         self._prompts = {
             prompt_id: Prompt(
                 prompt_id, ({"role": "user", "content": text},), solution=known.get(prompt_id) if hints.is_on else None
@@ -298,7 +290,7 @@ class Core:
         Raises:
             RuntimeError: pools are open.
             ValueError: the pools are not of the step under way, or figures that are needed are missing, or there
-                are some that nothing reads.
+                are some that nothing reads; or seconds are no two finite numbers of at least 0.
         """
         if not self._open or pools is not self._open[0]:
             raise ValueError("these pools do not belong to the step under way")
@@ -308,10 +300,15 @@ class Core:
                 if self._composed.needs_metrics
                 else "nothing of this method reads metrics; leave them out"
             )
+        measured = [finite_number(value) for value in seconds] if isinstance(seconds, Sequence) else []
+        if len(measured) != 2 or any(value is None or value < 0 for value in measured):
+            raise ValueError(
+                f"seconds must be (of the rollout, of the update), both finite and at least 0; got {seconds!r}"
+            )
         drawn = pools.pools_drawn()
         if self._method.refill.is_on:
             self._queue_at(self._step).num_used = pools.step.stats.num_prompts
-        costs = StepCosts.of(pools.finish(), *seconds)
+        costs = StepCosts.of(pools.finish(), *map(float, seconds))
         if len(self._open) > 1:  # an estimator learns from the prompts that it predicted last
             self._method.estimator.predict([pool.prompt for pool in drawn], _no_policy)
         self._method.learn(drawn, metrics or {}, costs=costs)
@@ -381,7 +378,7 @@ class Core:
         """Go on where another core with the same prompts stopped.
 
         Raises:
-            ValueError: of another format, of other prompts, or of parts that read it otherwise.
+            ValueError: of another format, method or prompts, or of parts that read it otherwise.
             RuntimeError: a step is under way.
         """
         self._check_closed()
@@ -389,6 +386,11 @@ class Core:
             raise ValueError(f"the state has format {state.get('format')!r}, and this version reads {FORMAT}")
         if state["prompts"] != self._digest():
             raise ValueError("the state belongs to other prompts, so what it remembers by id would be lost or wrong")
+        if state["method"] != self.method_name:
+            raise ValueError(
+                f"the state is of method {state['method']!r}, and this core is {self.method_name!r}: make "
+                f"Core({state['method']!r}, ...) to go on, or begin anew without the state"
+            )
         self._method.load_state_dict(from_json(state["parts"]))
         curriculum = self._method.curriculum
         if curriculum is not None and curriculum.learns:
@@ -418,14 +420,18 @@ class Core:
             self._check_closed()
 
     def _check_number(self, num_prompts: int) -> None:
-        if num_prompts < 1 or self._num_prompts not in (0, num_prompts):
+        number = whole_number(num_prompts)
+        if number is None or number < 1 or self._num_prompts not in (0, number):
             raise ValueError(
-                f"num_prompts must be at least 1 and the same in all steps (epochs are counted by it); got "
-                f"{num_prompts}{f' after {self._num_prompts}' if self._num_prompts else ''}"
+                f"num_prompts must be a whole number of at least 1, the same in all steps (epochs are counted by it); "
+                f"got {num_prompts!r}{f' after {self._num_prompts}' if self._num_prompts else ''}"
             )
+        hints = self._method.hints
+        if hints.is_on and (problem := why_no_hint(hints, self._method.sampler, number)):
+            raise ValueError(problem)
         if self._num_prompts == 0 and self._method.curriculum is not None:
-            self._method.curriculum.check_prompts(list(self._prompts.values()), num_prompts)
-        self._num_prompts = num_prompts
+            self._method.curriculum.check_prompts(list(self._prompts.values()), number)
+        self._num_prompts = number
 
     def _queue_at(self, step: int) -> PromptQueue:
         if self._queue is None:
@@ -450,6 +456,34 @@ class Core:
         if estimator.remembers_prompts:
             return estimator.recall(prompts)
         return [Belief() for _ in prompts]
+
+
+def _texts(prompts: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
+    """Return what prompts say by id; empty texts where only ids are given."""
+    if isinstance(prompts, str):
+        raise ValueError(f"the prompts are the text {prompts!r}: give their ids, or what they say by id")
+    given = list(prompts.items() if isinstance(prompts, Mapping) else zip(prompts, repeat("")))
+    texts: dict[str, str] = {}
+    for prompt_id, text in given:
+        if not isinstance(prompt_id, str) or not isinstance(text, str):
+            raise ValueError(
+                f"ids and what prompts say must be texts; got {prompt_id!r} and {text!r}: name prompts by str(number), "
+                "and give what a chat says as one text"
+            )
+        if prompt_id in texts:
+            raise ValueError(f"prompt {prompt_id!r} is there twice: ids tell prompts apart")
+        texts[prompt_id] = text
+    if not texts:
+        raise ValueError("there are no prompts")
+    return texts
+
+
+def _check_known(given: Mapping[str, Mapping[str, Any]], texts: Mapping[str, str], *, are_read: bool) -> None:
+    for name, values in given.items():
+        if values and not are_read:
+            raise ValueError(f'nothing here reads {name.split()[1]}s: choose hints="prefix", or leave them out')
+        if unknown := values.keys() - texts.keys():
+            raise ValueError(f"there is {name} of {min(unknown, key=str)!r}, which is not among the prompts")
 
 
 def _no_policy(prompts: Sequence[Prompt]) -> Any:

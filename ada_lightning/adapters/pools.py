@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from ada_lightning.adapters.composed import ComposedMethod
+from ada_lightning.core.checks import finite_number, whole_number
 from ada_lightning.core.following import SLOTS, bare_id, share_of_prompts
 from ada_lightning.core.records import Outcome, Prompt, Request, ResponseGroup, ResponsePool, Verdict
 from ada_lightning.core.step import Step
@@ -79,9 +80,12 @@ class Pool:
         Raises:
             ValueError: more than are wanted.
         """
-        if not 0 <= number <= self.want():
-            raise ValueError(f"prompt {self.prompt_id} wants {self.want()} responses now; launch({number}) is not that")
-        taken, self._waiting = self._waiting[:number], self._waiting[number:]
+        count = whole_number(number)
+        if count is None or not 0 <= count <= self.want():
+            raise ValueError(
+                f"prompt {self.prompt_id} wants {self.want()} responses now; launch({number!r}) is not that"
+            )
+        taken, self._waiting = self._waiting[:count], self._waiting[count:]
         self._launched |= {request.sample_index: request for request in taken}
         return [request.sample_index for request in taken]
 
@@ -123,19 +127,26 @@ class Pool:
         request = self._request(index)
         if index in self._payloads:
             raise ValueError(f"response {index} of prompt {self.prompt_id} was added before")
+        number = whole_number(num_tokens)
+        if number is None or number < 0:
+            raise ValueError(
+                f"response {index} of prompt {self.prompt_id}: num_tokens must be a whole number of at least 0, as "
+                f"len(token_ids); got {num_tokens!r}"
+            )
         grade = Verdict(0.0)
         if self._pools.composed.settings.asks_grader(is_truncated=is_truncated):
             found = None if isinstance(answer, _NotTold) else answer
-            grade = Verdict(None if failed else self._checked(index, reward), found, dict(components or {}), failed)
-        if num_tokens < 0:
-            raise ValueError(f"response {index} of prompt {self.prompt_id}: num_tokens = {num_tokens} is negative")
+            parts = {name: self._checked(index, f"component {name}", part) for name, part in (components or {}).items()}
+            grade = Verdict(None if failed else self._reward(index, reward), found, parts, failed)
         if self._pools.composed.needs and not failed:
             told = {"answer": not isinstance(answer, _NotTold), "components": components is not None}
-            self._check_told(index, told | {"logprobs": len(logprobs) == num_tokens})
+            self._check_told(index, told | {"logprobs": len(logprobs) == number})
+            if "logprobs" in self._pools.composed.needs and not all(map(math.isfinite, logprobs)):
+                raise ValueError(f"response {index} of prompt {self.prompt_id}: a log-probability is not finite")
         if failed and reward is not None:
             raise ValueError(f"response {index} of prompt {self.prompt_id} has a reward, and failed={failed!r}")
         self._payloads[index] = payload
-        ids: Any = range(num_tokens)  # a step only counts them, and a range takes no room
+        ids: Any = range(number)  # a step only counts them, and a range takes no room
         self._pools.tell(request, Outcome("", ids, tuple(logprobs), is_truncated, grade))
 
     def kept(self) -> list[Row]:
@@ -183,14 +194,18 @@ class Pool:
         """Take a request of the step's that waits to be launched."""
         self._waiting.append(request)
 
-    def _checked(self, index: int, reward: float | None) -> float:
-        if reward is None and "answer" in self._pools.composed.needs:
-            return 0.0
-        if reward is None or not math.isfinite(reward):
+    def _reward(self, index: int, reward: Any) -> float:
+        return (
+            0.0 if reward is None and "answer" in self._pools.composed.needs else self._checked(index, "reward", reward)
+        )
+
+    def _checked(self, index: int, name: str, value: Any) -> float:
+        number = finite_number(value)
+        if number is None:
             raise ValueError(
-                f"response {index} of prompt {self.prompt_id} needs a finite reward, or failed='why'; got {reward}"
+                f"response {index} of prompt {self.prompt_id} needs a finite {name}, or failed='why'; got {value!r}"
             )
-        return float(reward)
+        return number
 
     def _check_told(self, index: int, told: Mapping[str, bool]) -> None:
         missing = sorted(name for name in self._pools.composed.needs if not told[name])

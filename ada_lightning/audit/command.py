@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -79,7 +80,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="NAME[=WEIGHT]",
         help="a column that is part of the reward, and its weight (default: 1); may be repeated",
     )
-    add("--positive-above", type=float, help="rewards above this are right (default: middle of lowest and highest)")
+    add("--positive-above", type=_finite, help="rewards above this are right (default: middle of lowest and highest)")
     add("--group-size", type=_whole, help="responses per prompt, for logs that do not mark groups (TRL)")
     add("--tokenizer", type=Path, help="a model's tokenizer.json, for logs without token counts")
     add(
@@ -102,9 +103,19 @@ def _html(text: str) -> Path:
 def _weighted(text: str) -> tuple[str, float]:
     name, _, weight = text.partition("=")
     try:
-        return name, float(weight or 1.0)
+        return name, _finite(weight or "1")
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text} must be NAME or NAME=WEIGHT with a finite number") from None
+
+
+def _finite(text: str) -> float:
+    try:
+        value = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} must be NAME or NAME=WEIGHT with a number") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text} must be a finite number")
+    return value
 
 
 def _whole(text: str) -> int:

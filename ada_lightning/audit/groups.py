@@ -95,7 +95,7 @@ def gather(log: Log, *, threshold: float | None = None, sampling: Sampling | Non
     """
     graded = sorted({row.reward for row in log.rows if row.reward is not None})
     if threshold is None:
-        threshold = (graded[0] + graded[-1]) / 2 if len(graded) > 1 else 0.0
+        threshold = graded[0] / 2 + graded[-1] / 2 if len(graded) > 1 else 0.0  # a sum of huge ones has no value
     by_group: dict[tuple[int, str], list[Row]] = {}
     for row in log.rows:
         by_group.setdefault((row.step, row.group_key), []).append(row)

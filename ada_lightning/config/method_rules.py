@@ -15,6 +15,7 @@ from ada_lightning.config.advantage import (
     rule_errors,
     stratum_errors,
 )
+from ada_lightning.core.following import why_no_hint
 from ada_lightning.core.protocols import (
     Advantage,
     Curriculum,
@@ -128,6 +129,13 @@ def hint_errors(run: MethodView) -> Iterator[str]:
             f"hints: {run.name('hints')} helps with a single turn, but an environment answers it in several. Use "
             "environment=none or hints=none"
         )
+
+
+def hint_share_errors(run: MethodView) -> Iterator[str]:
+    """A share of a step must have room for one hinted group."""
+    hints, sampler, num_prompts = run.part("hints"), run.part("sampler"), run.number("data.prompts_per_step")
+    if isinstance(hints, FollowUp) and hints.is_on and isinstance(sampler, Sampler) and num_prompts:
+        yield from filter(None, [why_no_hint(hints, sampler, int(num_prompts))])
 
 
 def budget_errors(run: MethodView) -> Iterator[str]:
@@ -355,6 +363,7 @@ METHOD_RULES: tuple[Callable[[MethodView], Iterator[str]], ...] = (
     auto_errors,
     refill_errors,
     hint_errors,
+    hint_share_errors,
     selection_errors,
 )
 """Checked for every run, among other rules; a loop of your own has only these."""

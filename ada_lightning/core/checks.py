@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
+from operator import index
+from typing import Any
 
 
 def unmet(*rules: tuple[bool, str, object]) -> list[str]:
@@ -27,6 +30,33 @@ def refuse(*problems: str | bool) -> None:
     """
     if found := [problem for problem in problems if isinstance(problem, str) and problem]:
         raise ValueError("; ".join(found))
+
+
+def finite_number(value: Any) -> float | None:
+    """Return a bool, int, float or an array library's scalar as a float; None where it is anything else, or not finite.
+
+    Example:
+        >>> finite_number(True), finite_number(float("nan")), finite_number("1.0")
+        (1.0, None, None)
+    """
+    try:
+        number = value.item() if hasattr(value, "item") else value
+        return float(number) if isinstance(number, bool | int | float) and math.isfinite(number) else None
+    except (ValueError, RuntimeError, OverflowError):  # an array of several numbers, an integer beyond all floats
+        return None
+
+
+def whole_number(value: Any) -> int | None:
+    """Return an int, or an array library's whole number, as an int; None where it is anything else.
+
+    Example:
+        >>> whole_number(3), whole_number(3.0), whole_number("3")
+        (3, None, None)
+    """
+    try:
+        return index(value)
+    except TypeError:
+        return None
 
 
 _OF_ONE_ROW = re.compile(r"(?<!\w)'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\d+(?:\.\d+)?")

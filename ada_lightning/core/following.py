@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil
 
 from ada_lightning.core.hint import Hint
 from ada_lightning.core.protocols import FollowUp, Sampler
@@ -61,6 +62,25 @@ def share_of_prompts(groups: Sequence[ResponseGroup]) -> float:
     """
     num_bare = sum(not group.pool.hint for group in groups)
     return num_bare / len(groups) if num_bare else 1.0
+
+
+def why_no_hint(follow_up: FollowUp, sampler: Sampler, num_prompts: int) -> str:
+    """Say why no step of so many prompts could ever have a hinted group; empty where one could.
+
+    Example:
+        >>> from ada_lightning.methods.hints import PrefixHints
+        >>> from ada_lightning.methods.sampling import UniformSampler
+        >>> why_no_hint(PrefixHints(), UniformSampler(group_size=4), 3)
+        ''
+    """
+    most, share = sampler.most_per_prompt, follow_up.max_share
+    needed = ceil((most + follow_up.writes) * (1.0 - share) / (share * most) - 1e-9) if most and share else 1
+    if num_prompts >= needed:
+        return ""
+    return (
+        f"hints.max_share = {share:g} leaves no hinted group room in a step of {num_prompts} prompts with at most "
+        f"{most} responses each. Use {needed} prompts a step (data.prompts_per_step), or a larger hints.max_share"
+    )
 
 
 class FollowUps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 SOLUTION = "solution"
@@ -57,18 +58,38 @@ class Solution:
         return Hint(level, len(self.levels), self.text[:num_characters], num_tokens)
 
 
+_ENDS = r"(?!\w|[.,]\d)"
+_DIGITS = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
+_SEPARATOR = re.compile(r"(?<=[0-9])(?:,|\{,\}|,\\!|\\[,;!]|[\u00a0\u2009\u202f])(?=[0-9]{3}(?![0-9]))")
+"""Between the thousands of a number."""
+
+
 def shows(text: str, answer: Any) -> bool:
-    """Whether an answer can be read in a text: as a whole word or number, and not as a part of another one.
+    r"""Whether an answer can be read in a text: as a whole word or number, and not as a part of another one.
 
     Example:
         >>> shows("so 12 remain", "2"), shows("so 2 remain", "2"), shows("6 / 3 = 2.", 2), shows("2.5 m", 2)
         (False, True, True, False)
+        >>> shows("$1,000 in all", "1000"), shows("he pays $7.00", 7), shows("x = \u22125", "-5")
+        (True, True, True)
     """
+    answer = answer.item() if hasattr(answer, "item") else answer  # a number of an array
     if isinstance(answer, bool) or not isinstance(answer, str | int | float) or not (said := str(answer).strip()):
         return False
     before = r"(?<![\w.])" if said[0].isalnum() else ""
-    behind = r"(?!\w|[.,]\d)" if said[-1].isalnum() else ""
-    return re.search(before + re.escape(said) + behind, text) is not None
+    behind = _ENDS if said[-1].isalnum() else ""
+    return re.search(before + re.escape(said) + behind, text) is not None or _shows_number(text, said)
+
+
+def _shows_number(text: str, said: str) -> bool:
+    """Whether the text has a number of the same value, with or without thousands separators and zeros at its end."""
+    text, said = (_SEPARATOR.sub("", each.replace("\u2212", "-")) for each in (text, said))
+    if not re.fullmatch(rf"-?{_DIGITS}", said):
+        return False
+    numbers = re.finditer(rf"(?<![\w.])-?(?P<size>{_DIGITS}){_ENDS}", text)
+    return any(
+        Decimal(found["size"]) == abs(Decimal(said)) and (said[0] != "-" or found[0][0] == "-") for found in numbers
+    )
 
 
 def answer_of(reference: Mapping[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ada_lightning.core.following import bare_id, hinted
 from ada_lightning.core.options import option
@@ -67,6 +67,8 @@ class LevelledHints(Checked, FollowUp, ABC):
     """
 
     is_on = True
+    needs_room_for: ClassVar[str] = "hint"
+    """What comes on top of the prompt."""
 
     p_min: float = 0.05
     """A prompt that is solved less often is helped. At 0.05 one group of four in five has a right response."""
@@ -88,6 +90,20 @@ class LevelledHints(Checked, FollowUp, ABC):
         yield 0 < self.doubt <= 1, f"hints.doubt must be in (0, 1]; got {self.doubt}"
         yield 0 < self.max_share < 1, f"hints.max_share must be in (0, 1), 0.25 for a quarter; got {self.max_share}"
         yield from at_least(1, **{"hints.visits_per_level": self.visits_per_level})
+
+    def check_room(self, prompts: Sequence[Prompt], room: int) -> None:
+        """Refuse prompts of which none has room for its lowest level."""
+        num_without_room = 0
+        for prompt in filter(self._num_levels, prompts):
+            if self._with_level(prompt, 1, room) is not None:
+                return
+            num_without_room += 1
+        if num_without_room:
+            raise ValueError(
+                f"none of the {num_without_room} training prompts with a solution has room for a hint: "
+                f"rollout.max_model_tokens less rollout.sampling.max_new_tokens leaves {room} tokens for prompt and "
+                f"{self.needs_room_for}. Use a larger rollout.max_model_tokens, or hints=none"
+            )
 
     def follow(self, pool: ResponsePool, room: int | None = None) -> Prompt | None:
         """Return the prompt with its level of the hint, or a lower one that has room."""

@@ -211,7 +211,7 @@ def _items(settings: Any) -> Mapping[Any, Any] | None:
 
 
 def _is_mean_in_any_batch(update: Update) -> bool:
-    return not update.couples_prompts and is_mean(update)
+    return not update.couples_prompts and not update.preference and is_mean(update)
 
 
 def _remedies(settings: Settings, update: Update, file: str) -> list[Remedy]:

@@ -47,7 +47,7 @@ def sections(card: Card) -> list[Section]:
     """Return everything that is said of a configuration, what matters most first; no section is empty."""
     update = card.update
     found = [
-        Section("What it optimises", (headline(card), *_objective(card))),
+        Section("What it optimises", (headline(card), *filter(None, [update.preference]), *_objective(card))),
         Section("To make it the mean pass rate", tuple(_remedy(card))),
         Section("What a response's length does", tuple(_length(update))),
         Section("Groups without a signal, and other special cases", tuple(_special(update))),
@@ -146,6 +146,8 @@ def _remedy(card: Card) -> Iterator[str]:
         return
     if is_exact:
         yield "Every prompt weighs the same already. What is left is the length of responses."
+    elif not update.undetermined and update.preference and is_mean(update):
+        yield "The prompts of a step weigh the same already. What is left is how often each comes."
     elif not update.undetermined and is_mean(update):
         yield "In a large batch every prompt weighs the same already. In a small one the batch's statistics do harm."
     if not card.remedies:

@@ -232,6 +232,8 @@ class Update:
     max_response_tokens: int | None = None
     max_rounding: float = 0.0
     """Largest advantage that was seen in groups of equal fractional rewards, by rounding in float32."""
+    preference: str = ""
+    """Which prompts come more often than others, by what is believed of them: a sentence; empty where none do."""
     notes: tuple[str, ...] = ()
     """What surprises in this trainer: sentences."""
     unknown: tuple[str, ...] = ()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from ada_lightning.rewards.latex.text import numerals
+
 MINUS_SIGNS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
 """Characters that models write for a minus: the mathematical minus, the en dash, small and full-width hyphens."""
 
@@ -115,8 +117,9 @@ class LastQuantity:
 
     As :class:`LastNumber`, but a ratio (``3/4``, ``\frac{3}{4}``) is one number and not two. So are a mixed number (``2
     1/2``), one with a power (``3 \times 10^4``) and a recurring decimal (``0.1\overline{6}``). A per cent sign stays; a
-    number behind the ``^`` of a unit or variable does not count; commas may stand in braces as in LaTeX. For rewards
-    that read such numbers.
+    number behind the ``^`` of a unit or variable does not count; commas may stand in braces as in LaTeX. Raised
+    digits and fractions of Unicode are read alike (``10\u00b2\u00b3``, ``1\u00bd``). For rewards that read such
+    numbers.
 
     Example:
         >>> LastQuantity()("that is 3/4, or 75 %, of 1{,}000."), LastQuantity()("so 75\\%"), LastQuantity()("is 1/2.")
@@ -127,7 +130,7 @@ class LastQuantity:
 
     def __call__(self, text: str) -> str | None:
         """Return the last number, ratio or percentage."""
-        text = text.translate(MINUS_SIGNS)
+        text = numerals(text.translate(MINUS_SIGNS))
         for pattern, spelling in _SPELLINGS:
             text = pattern.sub(spelling, text)
         found = _QUANTITY.findall(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ada_lightning.core.checks import finite_number
 from ada_lightning.core.options import option
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.user_function import UserFunctionReward, sample_columns
@@ -22,7 +23,7 @@ class VerlFunctionReward(UserFunctionReward):
     - ``extra_info``: column of this name; else an empty mapping. A copy, with ``truncated`` added: whether the length
       limit cut the response.
 
-    The function returns a number, or a mapping whose ``score`` is the reward. The mapping's other numbers are logged as
+    The function returns a number, or a mapping whose ``score`` is the reward. Its other finite numbers are logged as
     components, a text ``pred`` counts as the answer found; the rest is dropped. ``arguments`` of the constructor, which
     is :class:`~ada_lightning.rewards.user_function.UserFunctionReward`'s, are verl's ``reward_kwargs``.
     """
@@ -38,9 +39,9 @@ class VerlFunctionReward(UserFunctionReward):
         if not isinstance(returned, Mapping):
             return super().graded(returned)
         components = {
-            str(name): float(value)
+            str(name): number
             for name, value in returned.items()
-            if name != "score" and isinstance(value, bool | int | float)
+            if name != "score" and (number := finite_number(value)) is not None
         }
         answer = returned.get("pred")
         return Verdict(returned["score"], answer if isinstance(answer, str) else None, components)

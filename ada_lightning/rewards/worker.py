@@ -6,7 +6,6 @@ Imports almost nothing: workers must start fast and stay small.
 from __future__ import annotations
 
 import importlib
-import math
 import os
 import pickle
 import resource
@@ -17,6 +16,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from ada_lightning.core.checks import finite_number
 from ada_lightning.core.records import Verdict
 from ada_lightning.rewards.failures import MEMORY_EXIT_CODE, raised
 from ada_lightning.run.credentials import VARIABLES
@@ -224,7 +224,7 @@ def to_grade(value: Any) -> Verdict:
     verdict = value if isinstance(value, Verdict) else Verdict(value)
     numbers = {"": verdict.reward, **{f"component {name!r} = ": part for name, part in verdict.components.items()}}
     for name, part in numbers.items():
-        if _finite(part) is None:
+        if finite_number(part) is None:
             wrong = f"{name}{repr(part)[:_MAX_REPR_CHARS]} is no finite number"
             return Verdict(0.0, failure="invalid_reward", detail=wrong)
     if verdict.failure:
@@ -234,11 +234,5 @@ def to_grade(value: Any) -> Verdict:
     if not isinstance(verdict.answer, str | None):
         wrong = f"the answer {repr(verdict.answer)[:_MAX_REPR_CHARS]} is no text"
         return Verdict(0.0, failure="invalid_reward", detail=wrong)
-    components = {str(name): float(_finite(part) or 0.0) for name, part in verdict.components.items()}
-    return Verdict(_finite(verdict.reward), verdict.answer, components)
-
-
-def _finite(value: Any) -> float | None:
-    item: Callable[[], Any] | None = getattr(value, "item", None)
-    number = item() if item is not None else value
-    return float(number) if isinstance(number, bool | int | float) and math.isfinite(number) else None
+    components = {str(name): float(finite_number(part) or 0.0) for name, part in verdict.components.items()}
+    return Verdict(finite_number(verdict.reward), verdict.answer, components)

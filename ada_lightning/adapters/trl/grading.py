@@ -7,10 +7,12 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from reprlib import repr as shortened
 from typing import Any
 
 from torch.nn import Module
 
+from ada_lightning.core.checks import finite_number
 from ada_lightning.core.records import Verdict
 from ada_lightning.rewards.user_function import mentions
 from ada_lightning.run.doctor import about_percentages
@@ -107,7 +109,8 @@ class Grading:
             For each response the verdict, and what functions logged of it by ``log_extra``, by column.
 
         Raises:
-            ValueError: a function returned or logged another number of values than there are responses.
+            ValueError: a function returned or logged another number of values than there are responses, or what is no
+                reward.
         """
         if not rows:
             return []
@@ -130,7 +133,7 @@ class Grading:
             rewards = function(
                 prompts=prompts, completions=completions, completion_ids=list(completion_ids), **(columns | taken)
             )
-            found.append([_known(reward) for reward in _counted(rewards, len(rows), name)])
+            found.append([_known(reward, name) for reward in _counted(rewards, len(rows), name)])
         return [(self._verdict(values), extra) for *values, extra in zip(*found, extras, strict=True)]
 
     def _verdict(self, values: Sequence[float | None]) -> Verdict:
@@ -142,16 +145,32 @@ class Grading:
         self.metrics.setdefault(name, []).append(value)
 
 
-def _counted(values: Iterable[Any], number: int, name: str) -> list[Any]:
-    listed = list(values)
+def _counted(values: Any, number: int, name: str) -> list[Any]:
+    try:
+        listed = list(values)
+    except TypeError:
+        raise ValueError(
+            f"{name} gave {shortened(values)} for {number} responses: it must give a list, one value each"
+        ) from None
     if len(listed) != number:
         raise ValueError(f"{name} has {len(listed)} values for {number} responses")
     return listed
 
 
-def _known(reward: Any) -> float | None:
-    value = math.nan if reward is None else float(reward)
-    return None if math.isnan(value) else value
+def _known(reward: Any, name: str) -> float | None:
+    value = finite_number(reward)
+    if value is None and not _is_nothing(reward):
+        raise ValueError(
+            f"{name} gave a response the reward {shortened(reward)}: it must be a finite number, None or NaN"
+        )
+    return value
+
+
+def _is_nothing(reward: Any) -> bool:
+    try:
+        return reward is None or math.isnan(reward)
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # no number, or several
+        return False
 
 
 def _signature(function: Any) -> inspect.Signature:

@@ -78,7 +78,7 @@ class AdaRollouts:
             self._grading.check_columns(next(iter(known.by_id.values())))
         self._sample = sample
         self.num_prompts = num_prompts
-        given = {"solutions": solution_column, "answers": answer_column if solution_column else None}
+        given = {"solutions": solution_column, "answers": answer_column}
         columns: dict[str, Any] = {
             name: self.rows.column(column) for name, column in given.items() if column is not None
         }

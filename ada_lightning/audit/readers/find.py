@@ -22,6 +22,7 @@ READERS: Mapping[str, Any] = {
 """Modules with ``NAME``, ``files(folder)`` and ``read(paths, options)``, by the names that ``--format`` takes."""
 _WITH_PARTS = (trl, verl, slime)
 """Those whose rewards may be made of parts that a person names."""
+_PACKED = {".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz"}
 _PICKLES = {".pkl", ".pickle", ".joblib", ".ckpt", ".bin", ".pth", ".npy", ".npz"}
 
 
@@ -79,6 +80,8 @@ def _by_content(path: Path, options: Options) -> Any:
             f"{shown(path)} looks like a pickle, and reading one could run code. It is not read; record as "
             "docs/audit.md says"
         )
+    if path.suffix in _PACKED:
+        raise RefusedFileError(f"{shown(path)} is packed; unpack it first, and give the file that comes out")
     if path.suffix == ".pt":
         return slime
     if path.suffix == ".parquet":

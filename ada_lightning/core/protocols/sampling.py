@@ -385,6 +385,17 @@ class FollowUp(Part):
             ValueError: they lack what it needs.
         """
 
+    def check_room(self, prompts: Sequence[Prompt], room: int) -> None:
+        """Compare the training prompts with the room; called once, before a model loads.
+
+        Args:
+            prompts: with their solutions.
+            room: longest prompt that the engine takes, the hint included, in tokens.
+
+        Raises:
+            ValueError: none could ever have a hint.
+        """
+
     def follow(self, pool: ResponsePool, room: int | None = None) -> Prompt | None:
         """Return a complete pool's prompt with its hint (:func:`~ada_lightning.core.following.hinted`), or None.
 

@@ -24,6 +24,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,15 @@ class _Sums:
         return [self.comparisons, self.generated, self.trained, self.groups]
 
 
-def bound(rate: float, cost_ratio: float, group_size: int, cost_cap: float, ratio: float = 1.0) -> float:
+def bound(
+    rate: float,
+    cost_ratio: float,
+    group_size: int,
+    cost_cap: float,
+    ratio: float = 1.0,
+    *,
+    trains_equal: bool = False,
+) -> float:
     """Return what a block's difference stays below in size.
 
     Args:
@@ -113,12 +122,14 @@ def bound(rate: float, cost_ratio: float, group_size: int, cost_cap: float, rati
         group_size: responses of a complete group, at least 2 (n).
         cost_cap: most tokens that count for a group.
         ratio: how many times as good chosen groups are under the hypothesis.
+        trains_equal: a group without a comparison may train, too.
 
     Example:
         >>> round(bound(0.125, 3.0, 4, 448 / 208), 6)
         1.326923
     """
-    most, least = (group_size // 2) * ((group_size + 1) // 2) / group_size, (group_size - 1) / group_size
+    most = (group_size // 2) * ((group_size + 1) // 2) / group_size
+    least = 0.0 if trains_equal else (group_size - 1) / group_size  # of a group that trains
 
     def lowest(rate: float) -> float:
         return min(-rate * cost_cap, least - rate * cost_cap * (1.0 + cost_ratio))
@@ -151,6 +162,8 @@ class Trial:
     """The largest of :data:`RATIOS` that was shown in the latest trial; 0: none yet."""
     control: _Sums = field(default_factory=_Sums)
     chosen: _Sums = field(default_factory=_Sums)
+    trains_equal: bool = False
+    """Whether a group without a comparison has trained: rewards may differ below the threshold."""
     given: float = 0.0
     """Comparisons of all groups of the run."""
     expected: float = 0.0
@@ -203,6 +216,7 @@ class Trial:
             group_size: responses of a complete group (n). Groups with fewer are left out of the bets.
             generator: deals the chosen groups out to the blocks; seeded by run and step.
         """
+        self.trains_equal |= any(result.trained and not result.comparisons for result in (*chosen, *control))
         if self.control.groups > 0:  # the first step has no going rate yet: it only gives one
             self._bet(chosen, control, cost_ratio, group_size, generator)
         self.control.add(control)
@@ -241,12 +255,13 @@ class Trial:
             return np.bincount(block_K, worth_K) / np.bincount(block_K)
 
         worth_C = gave_C - rate * cost_C
+        most_at = partial(bound, rate, cost_ratio, group_size, cap, trains_equal=self.trains_equal)
         for ratio, bet in zip(RATIOS, self.ratios, strict=True):
             differences = mean_of_blocks(gave_K - ratio * rate * cost_K) - ratio * worth_C
-            bet.settle(differences.tolist(), bound(rate, cost_ratio, group_size, cap, ratio))
+            bet.settle(differences.tolist(), most_at(ratio))
             if bet.log_wealth >= -math.log(self.allowed):
                 self.ratio_low = max(self.ratio_low, ratio)
-        differences, most = mean_of_blocks(gave_K - rate * cost_K) - worth_C, bound(rate, cost_ratio, group_size, cap)
+        differences, most = mean_of_blocks(gave_K - rate * cost_K) - worth_C, most_at()
         self.better.settle(differences.tolist(), most)
         self.worse.settle(differences.tolist(), most)
 
@@ -292,6 +307,7 @@ class Trial:
             "ratio_low": self.ratio_low,
             "control": self.control.values(),
             "chosen": self.chosen.values(),
+            "trains_equal": self.trains_equal,
             "given": self.given,
             "expected": self.expected,
         }
@@ -303,6 +319,7 @@ class Trial:
         self.better, self.worse = Bet.from_state(state["better"]), Bet.from_state(state["worse"])
         self.ratios, self.ratio_low = [Bet.from_state(bet) for bet in state["ratios"]], state["ratio_low"]
         self.control, self.chosen = _Sums(*state["control"]), _Sums(*state["chosen"])
+        self.trains_equal = state.get("trains_equal", False)  # a checkpoint of before has none
         self.given, self.expected = state["given"], state["expected"]
 
 

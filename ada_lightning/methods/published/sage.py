@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from ada_lightning.core.hint import SOLUTION, Hint, answer_of, shows
 from ada_lightning.core.options import option
@@ -90,6 +91,7 @@ class TextHints(LevelledHints):
     """
 
     writes = True
+    needs_room_for: ClassVar[str] = "solution, with the request for a hint"
 
     max_hint_tokens: int = 256
     """Longest hint, in tokens; at most ``rollout.sampling.max_new_tokens``. One that does not end there is refused."""

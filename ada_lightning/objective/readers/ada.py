@@ -106,6 +106,7 @@ def update(settings: Settings) -> Update:
         "corrections": tuple(_corrections(settings, loss)),
         "batch_prompts": settings.known_whole("data.prompts_per_step", least=1),
         "updates_per_rollout": _updates(settings),
+        "preference": _preference(settings),
         "max_response_tokens": settings.known_whole("rollout.sampling.max_new_tokens", least=1),
         "unknown": (not_known("The reward"),),
     }
@@ -179,11 +180,24 @@ def _figures(rule: StoppingRule, rate: float) -> tuple[float, float]:
 def remedies(settings: Settings) -> Iterator[Changes]:
     """Yield changes to try."""
     constant = {"loss/reduction": "constant"} if _reduction(settings) is not Reduction.CONSTANT else {}
+    uniform = {"curriculum": "uniform"} if _preference(settings) else {}
+    if uniform:
+        yield uniform
     if _name(_node(settings, "advantage")) == "ExactAdvantage":
-        yield {"objective": "linear"}
+        yield {"objective": "linear"} | uniform
     for changes in ({"advantage": "rloo"}, {"advantage": "exact", "objective": "linear"}):
-        yield changes
-        yield changes | constant
+        yield changes | uniform
+        yield changes | constant | uniform
+
+
+def _preference(settings: Settings) -> str:
+    """Return what the curriculum does to the objective, as a run says it; empty where it does nothing."""
+    node = _node(settings, "curriculum")
+    made = _made(node, settings.where) if node else None
+    if made is None:
+        return f"{_name(node)} chooses prompts, in a way that is not read." if node else ""
+    said = str(made.caveat()).removeprefix("curriculum: ")
+    return f"{said[0].upper()}{said[1:]}." if said else ""
 
 
 def _reduction(settings: Settings) -> Reduction:

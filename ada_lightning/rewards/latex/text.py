@@ -7,9 +7,9 @@ import re
 _VULGAR = {
     "\u00bc": "14", "\u00bd": "12", "\u00be": "34", "\u2153": "13", "\u2154": "23", "\u2155": "15",
     "\u2156": "25", "\u2157": "35", "\u2158": "45", "\u2159": "16", "\u215a": "56", "\u215b": "18",
-    "\u215c": "38", "\u215d": "58", "\u215e": "78",
+    "\u215c": "38", "\u215d": "58", "\u215e": "78", "\u2150": "17", "\u2151": "19", "\u2152": "110",
 }  # fmt: skip
-"""Fractions of one character: top and bottom."""
+"""Fractions of one character: the digit of the top, then the bottom."""
 _GREEK_NAMES = """
 \u03b1 alpha \u03b2 beta \u03b3 gamma \u03b4 delta \u03b5 varepsilon \u03f5 epsilon \u03b6 zeta
 \u03b7 eta \u03b8 theta \u03b9 iota \u03ba kappa \u03bb lambda \u03bc mu \u00b5 mu \u03bd nu \u03be xi
@@ -41,12 +41,11 @@ _SIGNS = {
     "\u22ef": r"\ldots ", "\u230a": r"\lfloor ", "\u230b": r"\rfloor ", "\u2308": r"\lceil ", "\u2309": r"\rceil ",
     "\u3010": "[", "\u3011": "]",
 }  # fmt: skip
-_CHARACTERS = str.maketrans(
-    _SIGNS
-    | {sign: rf"\frac{{{ratio[0]}}}{{{ratio[1]}}}" for sign, ratio in _VULGAR.items()}
-    | {sign: rf"\{name} " for sign, name in _GREEK.items()}
-    | _FULL_WIDTH
+_FRACTIONS = {sign: rf"\frac{{{ratio[0]}}}{{{ratio[1:]}}}" for sign, ratio in _VULGAR.items()}
+_NUMERALS = str.maketrans(
+    _FRACTIONS | {"\u2044": "/", "\u2215": "/", "\uff0e": ".", "\uff05": "%"} | {0xFF10 + n: str(n) for n in range(10)}
 )
+_CHARACTERS = str.maketrans(_SIGNS | _FRACTIONS | {sign: rf"\{name} " for sign, name in _GREEK.items()} | _FULL_WIDTH)
 
 
 def as_latex(text: str) -> str:
@@ -58,9 +57,22 @@ def as_latex(text: str) -> str:
         >>> as_latex("2\u03c0r\u00b2 \u2264 \uff15")
         '2\\pi r^{2} \\le  5'
     """
-    text = text.translate(_CHARACTERS)
-    text = _RAISED_RUN.sub(lambda found: "^{" + found[0].translate(_RAISED) + "}", text)
+    text = _unraised(text.translate(_CHARACTERS))
     return _LOWERED_RUN.sub(lambda found: "_{" + found[0].translate(_LOWERED) + "}", text)
+
+
+def numerals(text: str) -> str:
+    r"""Write the digits, powers and fractions of Unicode as LaTeX and ASCII, and leave everything else.
+
+    Example:
+        >>> numerals("10\u00b2\u00b3, 1\u00bd, 1\u20442")
+        '10^{23}, 1\\frac{1}{2}, 1/2'
+    """
+    return _unraised(text.translate(_NUMERALS))
+
+
+def _unraised(text: str) -> str:
+    return _RAISED_RUN.sub(lambda found: "^{" + found[0].translate(_RAISED) + "}", text)
 
 
 _GROUP = r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"  # braces in it nest once or twice

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from ada_lightning.adapters import Core, Pools
@@ -140,7 +142,7 @@ def test_misuse_of_a_pool_is_refused():
     for wrong in ({"reward": None}, {"reward": math.nan}, {"reward": 1.0, "failed": "infrastructure"}):
         with pytest.raises(ValueError, match="response 0 of prompt"):
             pool.add(0, num_tokens=1, **wrong)
-    with pytest.raises(ValueError, match="negative"):
+    with pytest.raises(ValueError, match=r"at least 0, as len\(token_ids\); got -1"):
         pool.add(0, 1.0, num_tokens=-1)
     pool.add(0, 1.0, num_tokens=1)
     with pytest.raises(ValueError, match="was added before"):
@@ -266,8 +268,60 @@ def test_a_state_with_prompts_picked_ahead_goes_on_with_them():
 
 
 @pytest.mark.parametrize(
+    ("method", "wrong", "said"),
+    [
+        ("grpo", {"reward": "1.0"}, "needs a finite reward, or failed='why'; got '1.0'"),
+        ("grpo", {"reward": {"score": 1.0}}, "got {'score': 1.0}"),
+        ("grpo", {"reward": np.zeros(2)}, "got array"),
+        ("grpo", {"num_tokens": 1.0}, "num_tokens must be a whole number of at least 0, as len(token_ids); got 1.0"),
+        ("grpo", {"num_tokens": [5]}, "got [5]"),
+        ("gdpo", {"components": {"correct": math.nan}}, "needs a finite component correct, or failed='why'; got nan"),
+        ("xrpo", {"logprobs": [math.nan]}, "a log-probability is not finite"),
+    ],
+)
+def test_a_result_of_the_wrong_kind_is_refused_and_the_right_one_may_follow(method, wrong, said):
+    _, pools = begun(method)
+    told = {"reward": np.float32(1.0), "num_tokens": np.int64(1), "logprobs": np.zeros(1), "components": {}}
+    pool = pools[0]
+    (index,) = pool.launch(1)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        pool.add(index, **(told | wrong))
+    pool.add(index, **told)
+    assert pool.num_open == 0
+
+
+@pytest.mark.parametrize("seconds", [(math.nan, 1.0), (1.0, math.inf), (-1.0, 1.0), (1.0,), 2.0])
+def test_seconds_that_no_clock_says_are_refused_before_anything_is_learned(seconds):
+    core, pools = begun()
+    fill(pools)
+    with pytest.raises(ValueError, match=r"seconds must be .* both finite and at least 0"):
+        core.tell(pools, seconds=seconds)
+    core.tell(pools, seconds=(np.float32(1.0), 0))
+    assert core.step == 1
+
+
+@pytest.mark.parametrize("prompts", [range(4), {"a": [{"role": "user", "content": "2 + 3?"}]}, [{"prompt": "2 + 3?"}]])
+def test_ids_and_what_prompts_say_are_texts(prompts):
+    with pytest.raises(ValueError, match="ids and what prompts say must be texts"):
+        Core("grpo", prompts)
+
+
+def test_a_number_of_prompts_from_an_array_leaves_a_state_of_plain_numbers():
+    core = Core("grpo", IDS)
+    with pytest.raises(ValueError, match=r"num_prompts must be a whole number of at least 1.*got 2\.0"):
+        core.choose(2.0)
+    core.choose(np.int64(2))
+    core.abandon()
+    assert json.loads(json.dumps(core.state_dict()))["num_prompts"] == 2
+
+
+@pytest.mark.parametrize(
     ("change", "said"),
-    [({"format": 2}, "format 2"), ({"prompts": "other"}, "other prompts")],
+    [
+        ({"format": 2}, "format 2"),
+        ({"prompts": "other"}, "other prompts"),
+        ({"method": "auto"}, "the state is of method 'auto', and this core is 'grpo'"),
+    ],
 )
 def test_a_state_of_something_else_is_refused(change, said):
     core = Core("grpo", prompts=IDS)
@@ -352,5 +406,9 @@ def test_solutions_and_hints_come_together():
         Core("grpo", ["a"], hints="prefix")
     with pytest.raises(ValueError, match="there is a solution of 'b', which is not among the prompts"):
         Core("grpo", ["a"], hints="prefix", solutions={"b": "1\n2"})
+    with pytest.raises(ValueError, match="nothing here reads answers"):
+        Core("grpo", ["a"], answers={"a": 7})
+    with pytest.raises(ValueError, match="there is an answer of 'b', which is not among the prompts"):
+        Core("grpo", ["a"], hints="prefix", solutions={"a": "1\n2"}, answers={"b": 7})
     with pytest.raises(ValueError, match="no level of the 1 solutions"):
         Core("grpo", ["a"], hints="prefix", solutions={"a": "7\n#### 7"}, answers={"a": 7})

@@ -587,6 +587,38 @@ def test_functions_that_call_math_verify_are_told_of_its_percentages():
         Grading([equal, partial(equal), _anything, accuracy_reward])
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (1.0, "judge gave 1.0 for 1 responses: it must give a list"),
+        (None, "judge gave None for 1 responses"),
+        (["right"], "judge gave a response the reward 'right': it must be a finite number, None or NaN"),
+        ([{"score": 1.0}], "the reward {'score': 1.0}"),
+        ([math.inf], "the reward inf"),
+        (np.ones((1, 2)), "the reward array"),
+    ],
+)
+def test_what_is_no_reward_is_refused_by_the_name_of_its_function(given, said):
+    def judge(completions, **columns):
+        return given
+
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Grading(judge)([{"prompt": "a"}], ["x"], [[1]])
+
+
+def test_nothing_and_scalars_of_arrays_are_rewards():
+    def judge(completions, **columns):
+        return [None, math.nan, torch.tensor(math.nan), np.float32(0.5), torch.tensor([0.5]), True]
+
+    found = Grading(judge)([{"prompt": "a"}] * 6, ["x"] * 6, [[1]] * 6)
+    assert [verdict.reward for verdict, _ in found] == [None, None, None, 0.5, 0.5, 1.0]
+
+
+def test_a_column_of_answers_that_nothing_reads_is_refused():
+    with pytest.raises(ValueError, match="nothing here reads answers"):
+        AdaRollouts("grpo", [{"prompt": "a", "answer": "1"}], reward=_anything, num_prompts=1, answer_column="answer")
+
+
 def test_a_reward_for_every_response():
     with pytest.raises(ValueError, match="<lambda> has 0 values for 1 responses"):
         Grading(lambda **columns: [])([{"prompt": "a"}], ["b"], [[1]])

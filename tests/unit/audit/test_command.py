@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import subprocess
@@ -45,12 +46,22 @@ def test_two_logs_become_one_page_that_needs_nothing_else(logs, tmp_path, capsys
     assert "extrapolated" in out
 
 
+def test_a_packed_file_is_named_with_its_way_out(tmp_path):
+    file = tmp_path / "1.jsonl.gz"
+    file.write_bytes(gzip.compress(b"{}"))
+    with pytest.raises(SystemExit, match=r"1\.jsonl\.gz is packed; unpack it first"):
+        main([str(file), "--output", str(tmp_path / "page.html")])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["nothing"], "error: nothing does not exist"),
         (["x", "--output", "page.txt"], "must end in .html"),
         (["x", "--reward", "accuracy=much"], "must be NAME or NAME=WEIGHT"),
+        (["x", "--reward", "accuracy=nan"], "must be NAME or NAME=WEIGHT with a finite number"),
+        (["x", "--positive-above", "nan"], "nan must be a finite number"),
+        (["x", "--positive-above", "high"], "high must be a finite number"),
         (["x", "--group-size", "0"], "must be a whole number of at least 1"),
         (["x", "--max-gib", "-1"], "must be a number above 0"),
         (["x", "--tokenizer", "no.json"], "no.json does not exist"),

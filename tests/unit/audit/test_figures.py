@@ -66,7 +66,9 @@ def test_length_is_in_the_best_unit_that_every_response_has():
     assert gather(log_of(replace(rows[0], num_tokens=None, num_characters=None), rows[1])).unit is Unit.RESPONSES
 
 
-@pytest.mark.parametrize(("rewards", "threshold"), [((-1.0, 1.0), 0.0), ((0.0, 1.0), 0.5), ((1.0,), 0.0)])
+@pytest.mark.parametrize(
+    ("rewards", "threshold"), [((-1.0, 1.0), 0.0), ((0.0, 1.0), 0.5), ((1.0,), 0.0), ((1e308, 1.6e308), 1.3e308)]
+)
 def test_what_counts_as_right(rewards, threshold):
     assert gather(log_of(*(row("a", i, reward) for i, reward in enumerate(rewards)))).threshold == threshold
 

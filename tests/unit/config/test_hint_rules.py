@@ -27,6 +27,12 @@ every_kind = pytest.mark.parametrize("kind", ["prefix", "text"])
         ("grpo", ("environment=calculator",), "helps with a single turn, but an environment answers it in several"),
         (
             "grpo",
+            ("data.prompts_per_step=2", "sampler.group_size=8"),
+            "hints.max_share = 0.25 leaves no hinted group room in a step of 2 prompts with at most 8 responses each. "
+            "Use ",
+        ),
+        (
+            "grpo",
             ("rollout.stream_gradients=true",),
             "with hints it is known only at the end of a step how many groups",
         ),
@@ -60,3 +66,10 @@ def test_a_loop_of_ones_own_takes_lines_of_the_solution_and_no_hint_that_is_to_b
     assert "is drawn again with the first lines of its solution given" in core.statement()
     with pytest.raises(ConfigError, match=r"TextHints has the policy write a hint .* use hints=prefix"):
         Core("grpo", ["a"], hints="text", solutions={"a": "1\n2"})
+
+
+def test_a_step_of_a_loop_of_ones_own_has_room_for_a_hinted_group():
+    core = Core("grpo", list("abcd"), hints="prefix", solutions={"a": "1\n2"})
+    with pytest.raises(ValueError, match=r"hints\.max_share = 0\.25 leaves .* of 2 prompts .* Use 3 prompts a step"):
+        core.choose(2)
+    assert len(core.choose(3)) == 3

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from ada_lightning.callbacks.adaptive_sampling import cut_solutions
 from ada_lightning.core.following import hinted
 from ada_lightning.core.hint import shows
-from ada_lightning.core.records import Outcome, Prompt, Verdict
+from ada_lightning.core.records import Outcome, Prompt, SamplingSettings, Verdict
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.encoder import PromptEncoder
@@ -193,6 +194,14 @@ def test_places_and_words():
     assert thinned([1, 2], 1) == [2]
     assert shows("x = -4.", "-4")
     assert not shows("1,072", "72")
+    for text in ("1,234 eggs", r"1{,}234", "1\u202f234.", "$1234.00", "so -1234"):
+        assert shows(text, "1234")
+        assert shows(text, np.int64(1234))
+        assert shows(text, 1234.0)
+    assert shows("x = \u2212.50", "-0.5")
+    for text in ("12,345", "1234.5", "0.1234", "51,234", "a1234"):
+        assert not shows(text, "1,234")
+    assert not shows("x = 5", "-5")
     assert not shows("anything", None)
     assert not shows("True", True)
 
@@ -205,8 +214,11 @@ def test_hints_that_the_policy_writes_are_encoded_as_the_prompts_are(tmp_path):
     with pytest.raises(RuntimeError, match=r"call encode_prompts\(tokenizer\) first"):
         data.connect_hints(hints)
     data.encode_prompts(tokenizer)
-    method, service = SimpleNamespace(hints=hints), None
-    cut_solutions(method, data, tokenizer, Grader(), service)
+    method, sampling = SimpleNamespace(hints=hints), SamplingSettings(max_new_tokens=24)
+    with pytest.raises(ValueError, match="leaves 76 tokens for prompt and solution"):
+        cut_solutions(method, data, tokenizer, Grader(), SimpleNamespace(max_model_tokens=100, sampling=sampling))
+    data.report.notes.clear()
+    cut_solutions(method, data, tokenizer, Grader(), SimpleNamespace(max_model_tokens=1024, sampling=sampling))
     assert data.report.notes == ["hints: 1 of 2 training prompts have a solution to write a hint from"]
     prompt = next(prompt for prompt in data.train_prompts if "solution" in prompt.reference)
     asks = hints.follow(pool_of(prompt, [0.0, 0.0]))

@@ -202,6 +202,18 @@ def test_a_prompt_without_a_usable_solution_is_never_helped(kind):
     assert PrefixHints().follow(pool_of(known(0), [0.0] * 4)) is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "needed", "what"),
+    [("prefix", 4, "prompt and hint"), ("text", 8, "prompt and solution, with the request for a hint")],
+)
+def test_prompts_of_which_none_has_room_for_a_hint_are_refused(kind, needed, what):
+    hints, bare, long = part(kind), Prompt("bare", ({"role": "user", "content": "?"},)), known(num_tokens=99)
+    hints.check_room([bare], 0)  # another check says that no prompt has a solution
+    hints.check_room([bare, long, known()], needed)
+    with pytest.raises(ValueError, match=rf"none of the 1 training .* leaves {needed - 1} tokens for {what}\. Use a "):
+        hints.check_room([bare, known()], needed - 1)
+
+
 def test_the_hint_is_the_beginning_of_the_models_turn():
     again = hinted(known(), 2)
     assert again.prompt_id == "p7#2"

@@ -20,7 +20,7 @@ from ada_lightning.config.composition import composed
 from ada_lightning.config.generated import CONFIG_DIR
 from ada_lightning.core.records import Belief, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.methods.catalog import experiments
-from ada_lightning.objective import objective_card
+from ada_lightning.objective import as_text, objective_card
 from ada_lightning.objective.command import card_of, main
 from ada_lightning.objective.settings import SettingError
 from ada_lightning.objective.weights import PASS_RATES
@@ -128,6 +128,18 @@ def test_its_remedy_is_one_setting():
     assert card("ada_seq_balance", "objective=linear").is_mean
     assert card("grpo").remedies[0].changes == {"advantage": "rloo"}
     assert card("rloo").is_mean
+
+
+@pytest.mark.parametrize("name", ["auto", "grpo_chosen"])
+def test_chosen_prompts_are_told_and_leave_no_mean_pass_rate(name):
+    card = objective_card(composed_settings([f"+experiment={name}", "advantage=rloo"]), name="x")
+    assert "as often as in uniform order" in card.update.preference
+    assert card.update.preference in " ".join(as_text(card).split())
+    assert not card.is_mean
+    assert card.remedies[0].changes == {"curriculum": "uniform"}
+    plain = objective_card(composed_settings([f"+experiment={name}", "advantage=rloo", "curriculum=uniform"]), name="x")
+    assert plain.is_mean
+    assert not plain.update.preference
 
 
 def test_a_run_folders_file_is_read_and_nothing_of_it_is_made_that_is_not_of_this_package(tmp_path):

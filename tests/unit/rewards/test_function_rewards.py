@@ -1,8 +1,10 @@
 """Functions of the user's own, written for this library or for another."""
 
+import math
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
@@ -130,6 +132,11 @@ def test_what_a_function_needs_and_a_sample_lacks_is_found_before_the_run(reward
 def test_a_missing_ground_truth_is_found_before_the_run():
     with pytest.raises(ValueError, match=r"no ground truth: .*; columns: level"):
         verl("verl_number").check_prompt(Prompt("id", (), {"columns": {"level": 1}}))
+
+
+def test_what_is_no_finite_number_beside_verls_score_costs_no_reward():
+    returned = {"score": 1.0, "acc": np.float32(0.5), "ok": np.bool_(True), "kl": math.nan, "x": 10**400, "why": "so"}
+    assert verl("verl_mapping").graded(returned) == Verdict(1.0, None, {"acc": 0.5, "ok": 1.0})
 
 
 @pytest.mark.parametrize(("make", "name"), [(own, "text"), (trl, "prompts"), (verl, "solution_str")])

@@ -91,15 +91,16 @@ def test_groups_that_lack_a_grade_are_left_out_of_the_bets():
 @pytest.mark.parametrize("group_size", [2, 3, 4, 5, 8])
 @pytest.mark.parametrize("cost_ratio", [0.0, 1.0, 3.0, 20.0])
 @pytest.mark.parametrize("ratio", [1.0, 1.5, 2.0])
-def test_no_block_reaches_the_bound(group_size, cost_ratio, ratio):
+@pytest.mark.parametrize("trains_equal", [False, True])
+def test_no_block_reaches_the_bound(group_size, cost_ratio, ratio, trains_equal):
     """Every pair of complete groups, at no cost, at the mean cost and at the cap."""
     for rate in (0.0, 1e-4, 0.01, 1.0):
         cap = COST_CAP * 1.0
-        most = bound(rate, cost_ratio, group_size, cap, ratio)
+        most = bound(rate, cost_ratio, group_size, cap, ratio, trains_equal=trains_equal)
         worths = {}
         for right, tokens in itertools.product(range(group_size + 1), (0.0, 1.0, cap)):
             gave = right * (group_size - right) / group_size
-            cost = tokens * (1 + cost_ratio * (gave > 0))
+            cost = tokens * (1 + cost_ratio * (trains_equal or gave > 0))
             worths[right, tokens] = (gave - ratio * rate * cost, gave - rate * cost)
         for chosen, control in itertools.product(worths.values(), repeat=2):
             assert abs(chosen[0] - ratio * control[1]) < most
@@ -112,6 +113,19 @@ def test_very_long_groups_do_not_break_the_bet():
     observe(trial, [GroupResult(0, 4, 1e9, 0.0)] * 4, [EVEN] * 4)
     assert math.isfinite(trial.better.log_wealth)
     assert trial.worse.log_wealth >= 0.0
+
+
+def test_long_groups_of_graded_rewards_that_train_without_a_comparison_do_not_break_the_bet():
+    """All wrong, but not equally: such a group trains, costs most and gives nothing."""
+    trial, graded = Trial(), GroupResult(0, 4, 1e9, 1e9)
+    observe(trial, [EVEN] * 4, [EVEN] * 4)
+    resumed = Trial()
+    resumed.load_state_dict({name: value for name, value in trial.state_dict().items() if name != "trains_equal"})
+    for each in (trial, resumed):
+        observe(each, [graded] * 3 + [GOOD], [GroupResult(2, 2, 1.0, 1.0)] * 4)
+        assert each.worse.count == 12
+        assert each.state_dict()["trains_equal"]
+    assert resumed.state_dict() == trial.state_dict()
 
 
 def test_it_goes_on_exactly_from_its_state():
