@@ -131,6 +131,7 @@ def test_a_command_of_the_pages_does_its_smallest_work(name, programs, figures):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+@pytest.mark.long
 def test_the_other_commands_of_the_pages_start(programs, figures):
     files = [file_of(name) for name in sorted(START_ONLY)]
     done = programs.run("tests/integration/help_of.py", *files, environment={"BENCHMARK_FIGURES": str(figures)})

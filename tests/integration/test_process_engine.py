@@ -55,6 +55,7 @@ def test_gradients_that_are_streamed_are_those_of_a_rollout_that_was_waited_for(
         assert column(streamed, name) == pytest.approx(column(waited, name), rel=1e-3, abs=1e-6), name
 
 
+@pytest.mark.long
 def test_the_probe_for_gpus_tells_an_engine_with_the_trainers_weights_from_a_stale_one(monkeypatch, tmp_path):
     """docs/gpu_acceptance.sh, with the engine of this machine in place of one on a GPU."""
     from scripts import gpu_acceptance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from safetensors.torch import load_file
 
 from tests.integration.conftest import column
@@ -12,6 +13,7 @@ LAG = ("rollout.max_staleness=1", "loss.anchor=behaviour", "loss.importance_cap=
 COST = ("time/", "unix_ms", "eval")
 
 
+@pytest.mark.long
 def test_a_lagging_run_says_how_far_it_is_behind_and_goes_on_as_if_it_had_not_been_stopped(train, capsys):
     whole = train(*LAG, "num_steps=4", "callbacks.evaluation.every_n_steps=2", name="whole")
     assert "rollout.max_staleness = 1: the policy of 1 step before samples" in capsys.readouterr().out

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ada_lightning.training.models.tiny import TinyLlama
 from examples import one_file
 
@@ -14,6 +16,7 @@ MAX_LINES = 150
 EVEN = {chr(code) for code in range(0, 128, 2)}
 
 
+@pytest.mark.long
 def test_a_tiny_model_learns_to_begin_with_an_even_letter(monkeypatch, capsys):
     """Random weights do it once in four times; with the gradient's sign turned the rate falls to 0."""
     monkeypatch.setattr(one_file, "SmolLM2Wheel", TinyLlama)

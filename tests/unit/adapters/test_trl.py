@@ -151,6 +151,7 @@ def test_under_another_loss_it_is_not_and_trl_says_approximate(capsys):
     assert 'approximate: loss_type="dapo" divides by what was kept' in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.vllm  # what the programs are forked from has imported it
 def test_two_processes_make_the_same_gradient(programs):
     with socket.socket() as free:

@@ -312,6 +312,7 @@ def emulated_run(tmp_path_factory):
     return cache(lambda k, **options: fit(tmp_path_factory.mktemp("emulated"), k, **options, selection=Alternating()))
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(
     k=st.integers(1, 3),
@@ -336,6 +337,7 @@ def test_steps_that_are_sampled_while_the_trainer_updates_are_those_of_the_emula
     assert set(run.engine.loaded) == set(emulated.engine.loaded)
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(
     k=st.integers(1, 3),

@@ -185,6 +185,7 @@ class Checking:
         return 0.0
 
 
+@pytest.mark.long
 def test_a_run_that_ends_its_graders_leaves_those_of_the_thread_that_looks_ahead(stored, tmp_path):
     """A pool of workers is for one thread: of one that is closed another would wait for an answer for ever."""
     grader = RewardPool(Checking())

@@ -45,6 +45,7 @@ def run(environment, *arguments):
     return subprocess.run([python, *arguments], capture_output=True, text=True, check=False, cwd=environment)
 
 
+@pytest.mark.long
 def test_cryptic_error_of_transformers_becomes_an_explanation(environment, broken_torchvision):
     code = (
         "from ada_lightning.run.doctor import explain_broken_install\n"

@@ -132,6 +132,7 @@ def test_the_papers_protocol_on_files(evaluate, tmp_path, capsys):
     assert (folder / "pass_at_k.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_a_stopped_evaluation_continues_to_the_same_results(evaluate, tmp_path):
     files = plain_files(tmp_path)
     whole = evaluate(*PLAIN, *files, name="whole")
@@ -179,6 +180,7 @@ def test_two_models_are_compared_on_the_same_prompts(evaluate, tmp_path, capsys)
     assert AnsweringEngine.num_opened == 0
 
 
+@pytest.mark.long
 def test_a_comparison_tells_what_was_not_measured_alike(evaluate, tmp_path):
     evaluate("eval.num_samples=2", name="warm")
     evaluate("eval.num_samples=4", "sampling.temperature=0.5", f"compare={tmp_path}/evaluations/warm", name="cool")

@@ -176,6 +176,7 @@ def test_no_split_changes_a_gradient_dropout_included(tiny_path, options):
 # --- log Z is learned ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_head_learns_log_z_of_two_arms():
     """One token, two arms: log Z = log sum_a pi_ref(a) e^(beta r_a), and pi(a) = pi_ref(a) e^(beta r_a) / Z.
 
