@@ -178,10 +178,12 @@ def best_factor(base_cost_G: Floats, base_rate_G: Floats, other_cost_G: Floats, 
     grid_G = np.linspace(0.0, other_cost_G[-1], len(other_cost_G))
     wanted_G = np.interp(grid_G, other_cost_G, other_rate_G)
 
-    def error(log_factor: float) -> float:
-        return float(np.mean((np.interp(math.exp(log_factor) * grid_G, base_cost_G, base_rate_G) - wanted_G) ** 2))
+    def errors(factors_F: Floats) -> Floats:
+        rates_FG = np.interp(np.multiply.outer(factors_F, grid_G), base_cost_G, base_rate_G)
+        return np.mean((rates_FG - wanted_G) ** 2, axis=-1)
 
-    tried = np.log(FACTORS)
-    best = int(np.argmin([error(factor) for factor in tried]))
-    bounds = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
-    return math.exp(optimize.minimize_scalar(error, bounds=bounds, method="bounded").x)
+    best = int(np.argmin(errors(FACTORS)))
+    bounds = np.log(FACTORS[[max(best - 1, 0), min(best + 1, len(FACTORS) - 1)]])
+    return math.exp(
+        optimize.minimize_scalar(lambda log_factor: errors(np.exp(log_factor)), bounds=bounds, method="bounded").x
+    )

@@ -30,6 +30,7 @@ def assert_same_weights(one, other):
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.long
 def test_an_environment_of_one_turn_trains_bit_by_bit_as_without_it(train):
     """All responses of a step in one batch of the engine: what it computes depends on what runs beside what."""
     single = train(*EXACT, experiment="grpo", name="single")

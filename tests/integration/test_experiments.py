@@ -64,7 +64,7 @@ takes gradients of the policy before it draws. Adapters, drawing ahead and resum
 process of its own, several, one that dies: test_several_processes.py, test_ray_pool.py, test_faults.py. Sleeping needs
 a GPU: docs/gpu_acceptance.sh.
 """
-SHORT = {*WITH_VLLM, "ada", "auto", "spo"}
+SHORT = {"ada_seq_balance", "auto", "ada"}
 """What ``make test`` trains. Of the other experiments it composes the settings and replays the tape (test_tapes.py)."""
 EXPERIMENTS = [
     name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in names(ROOT / "conf", "experiment")

@@ -119,6 +119,7 @@ def test_a_run_killed_at_several_moments_is_the_run_it_would_have_been(sessions,
     assert found["responses_are_equal"]
 
 
+@pytest.mark.long
 def test_every_response_is_counted_once(train, tmp_path, unbroken):
     """Engine, worker, gradient and memory faults in one run: what the files say of it adds up."""
     faults = [
@@ -193,6 +194,7 @@ def test_an_engine_that_is_stuck_ends_the_process_and_the_run_goes_on(sessions, 
     assert len(rows(tmp_path / "run")) == 3
 
 
+@pytest.mark.long
 def test_a_full_disk_stops_the_run_and_leaves_the_last_good_checkpoint(train, tmp_path, unbroken):
     """No file may grow beyond 100 kB while the second checkpoint is written; a real full disk is a test of its own."""
     import resource
@@ -250,6 +252,7 @@ def test_a_damaged_checkpoint_is_passed_over(train, capsys):
     assert [float(row["step"]) for row in rows(folder)] == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 def test_weights_that_are_not_the_trainers_stop_the_run_before_a_checkpoint(train, tmp_path, unbroken):
     options = [*EXACT[1:-2], "num_steps=3", *faulty(tmp_path, Fault(0, 1, "sync_mismatch"))]
     with pytest.raises(RunStoppedError, match=r"differ from the trainer's by \d+\.\d+ nat .*stop_logprob_gap = 0.05"):

@@ -69,6 +69,7 @@ def test_the_program_of_the_page_trains(here, capsys):
     sys.modules.pop("card")
 
 
+@pytest.mark.long
 def test_the_notebook_runs(here, monkeypatch):
     cells = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
     names = {"__name__": "notebook"}

@@ -38,6 +38,7 @@ def killed_after(whole, updates):
         writer.writerows(kept)
 
 
+@pytest.mark.long
 def test_a_loss_with_parameters_leaves_and_restores_them(train, capfd):
     options = ["callbacks.checkpoint.every_n_steps=1", "loss.partition.learning_rate=1e-2"]
     whole = train(*options, "num_steps=3", experiment="flowrl", name="whole")
@@ -56,6 +57,7 @@ def test_a_loss_with_parameters_leaves_and_restores_them(train, capfd):
     torch.testing.assert_close(states[1]["policy"]["loss"], states[0]["policy"]["loss"], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_run_on_a_stream_ends_where_it_does_and_a_killed_one_goes_on_at_the_next_row(train, capfd):
     """With an iterator of one's own, of whose prompts some are passed over; of files: tests/unit/data."""
     options = [
@@ -79,6 +81,7 @@ def test_a_run_on_a_stream_ends_where_it_does_and_a_killed_one_goes_on_at_the_ne
     assert reports[0]["reading"][0]["dropped"] == {"not chosen by the curriculum": 36}
 
 
+@pytest.mark.long
 def test_token_masks_say_what_they_keep(train, capfd):
     options = ["token_masks=[capo,jackpot]", "token_masks.capo.max_shift=1e-4", "data.num_minibatches=2"]
     folder = train(*options, experiment="grpo", vllm=True)
@@ -92,6 +95,7 @@ def test_token_masks_say_what_they_keep(train, capfd):
     assert 0 < min(jackpot[1:]) < jackpot[0]
 
 
+@pytest.mark.long
 def test_without_labels_training_speaks_of_agreement_and_evaluation_of_the_truth(train):
     """A reward of 0 for everything: agreement is learned from all the same, and the held-out figure stays 0."""
     grader = "reward.reward.path=tests.integration.graders.counts_letters_of_wrong_answers"
@@ -101,6 +105,7 @@ def test_without_labels_training_speaks_of_agreement_and_evaluation_of_the_truth
     assert set(column(folder, "eval/avg_at_4")) == {0.0}
 
 
+@pytest.mark.long
 def test_drawing_ahead_changes_nothing_but_the_waste(train):
     """The same responses, whatever else runs beside them; of the real engine: test_vllm_engine.py."""
     options = ["sampler.k_pos=4", "sampler.k_neg=4", "rollout.schedule.max_waste_ratio=10"]
@@ -134,8 +139,8 @@ def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, t
     ("experiment", "choices"),
     [
         ("ada_seq_balance", ["data.num_minibatches=2", "sampler=balance_posterior", "sampler.budget_per_step=40"]),
-        ("ada_est_value", ["estimator.warmup_steps=1"]),
-        ("ada_similar", ["data.num_minibatches=2"]),
+        pytest.param("ada_est_value", ["estimator.warmup_steps=1"], marks=pytest.mark.long),
+        pytest.param("ada_similar", ["data.num_minibatches=2"], marks=pytest.mark.long),
         pytest.param("vip", ["estimator.noise=1"], marks=pytest.mark.long),
         pytest.param("coba_rl", ["data.source.num_train=6", "sampler.responses_per_prompt=4"], marks=pytest.mark.long),
     ],
@@ -177,6 +182,7 @@ def test_long_responses_that_are_cut_by_chance_cost_their_tokens_and_no_more(tra
         assert tokens <= 3 * ratio + 12 * (1 - ratio)
 
 
+@pytest.mark.long
 def test_adapters_train_and_a_resumed_run_continues_with_them(train, tiny_path):
     """The engine serves merged weights; peft loads the checkpoint's adapters; KL needs no second model."""
     from peft import PeftModel
@@ -218,6 +224,7 @@ def stopped_between(monkeypatch, version):
         yield
 
 
+@pytest.mark.long
 def test_a_run_stopped_between_two_minibatches_continues(train, monkeypatch):
     """Ctrl-C in the second of two updates: the rest of that rollout is drawn anew."""
     options = ["data.num_minibatches=2", "num_steps=2"]
@@ -241,6 +248,7 @@ def test_a_resumed_run_uses_the_new_learning_rate(train):
     assert column(folder, "train/lr") == pytest.approx([1e-3, 5e-4])
 
 
+@pytest.mark.long
 def test_a_budget_ends_a_run_that_is_evaluated_at_equal_numbers_of_tokens_and_the_learning_rate_follows_it(train):
     """A random model's responses are truncated mostly: 16 a step, at most 8 tokens each."""
     options = ["callbacks.evaluation.every_n_steps=0", "callbacks.evaluation.every_n_tokens=200", "num_steps=50"]
@@ -260,6 +268,7 @@ def test_a_budget_ends_a_run_that_is_evaluated_at_equal_numbers_of_tokens_and_th
     assert json.loads((folder / "summary.json").read_text())["status"] == "finished"
 
 
+@pytest.mark.long
 def test_a_broken_engine_is_replaced_after_its_first_checkpoint_is_gone(train, monkeypatch):
     """The restarted engine must not want the folder that the run resumed from."""
     train("num_steps=1")
@@ -278,6 +287,7 @@ def test_a_broken_engine_is_replaced_after_its_first_checkpoint_is_gone(train, m
     assert max(column(folder, "rollout/engine_restarts")) == 1
 
 
+@pytest.mark.long
 def test_kl_entropy_and_another_reduction_train(train):
     folder = train(
         "loss.kl_coef=0.1",

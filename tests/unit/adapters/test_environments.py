@@ -174,6 +174,7 @@ def test_questions_of_reasoning_gym_that_gem_asks_are_held_out(monkeypatch):
     assert (len(to_train), len(held_out), to_train & held_out) == (600, 100, set())
 
 
+@pytest.mark.long
 def test_rows_of_a_data_set_that_gem_asks_are_held_out(monkeypatch):
     class Rows:
         """As GEM's ``math:`` environments: a row of a data set, whichever the global generator points at."""

@@ -294,6 +294,7 @@ def test_the_example_is_a_script_of_trls(method, said, tmp_path, monkeypatch, ca
     assert said in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_example_begins_with_its_own_words():
     """TRL warns of vLLM's version for each of its modules; the example generates without."""
     help_of = [sys.executable, str(ROOT / "examples" / "trl_ada.py"), "--help"]

@@ -94,6 +94,7 @@ def test_the_script_has_the_shape_that_the_page_says():
     assert f"is {20_000 // (4 * 32)} steps" in PAGE.replace("\n", " ")
 
 
+@pytest.mark.long
 def test_the_preview_of_the_page_learns_nothing_and_tells_whether_words_tell(tmp_path, monkeypatch):
     changes = {
         '"grpo_chosen"': '"grpo"',

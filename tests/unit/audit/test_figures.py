@@ -234,6 +234,7 @@ def test_the_committed_counts_are_at_least_93_of_100_and_stand_on_the_page():
     assert "{} % of all intervals hold the\ntruth, {} to {} % by figure".format(*words) in page
 
 
+@pytest.mark.long
 def test_the_intervals_hold_the_truth_as_often_as_they_say():
     """The whole of it is research.audit.coverage: 1,000 seeds, docs/audit/coverage.json."""
     num_seeds = 24

@@ -243,6 +243,7 @@ def test_nothing_is_made_before_something_is_logged(make, tmp_path):
     assert RunDir(tmp_path / "run").mlflow_run_id == ""
 
 
+@pytest.mark.long
 def test_importing_the_logger_does_not_import_mlflow():
     code = "import sys, ada_lightning.callbacks.mlflow_logger; sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False).returncode == 0

@@ -101,6 +101,7 @@ def test_the_evaluation_at_which_a_run_had_ended_stays_where_it_goes_on(tmp_path
     assert [event.step for event in events.Scalars("train/loss")] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.long
 @needs("wandb")
 def test_wandb(track, capsys):
     session, folder = track

@@ -143,6 +143,7 @@ def run(tmp_path_factory):
     return run
 
 
+@pytest.mark.long
 def test_options_of_a_script_do_not_get_into_the_cache_of_all(run):
     script = OWN + "from ada_lightning.methods.catalog import entries\nprint(len(entries()) > 200, *entries())"
     said, kept = run(script)

@@ -32,8 +32,8 @@ def _run(kind, arguments, options):
 @pytest.mark.parametrize(
     ("first", "then", "options"),
     [
-        ("fsdp", "fsdp", {}),
         ("ddp", "fsdp", {"tensor_parallel_size": 2}),
+        pytest.param("fsdp", "fsdp", {}, marks=pytest.mark.long),
         pytest.param("fsdp", "alone", {}, marks=pytest.mark.long),
         pytest.param("alone", "fsdp", {}, marks=pytest.mark.long),
         pytest.param("fsdp", "ddp", {}, marks=pytest.mark.long),

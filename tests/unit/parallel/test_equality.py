@@ -54,7 +54,8 @@ def test_two_processes_give_the_weights_of_one(pair, tiny_path, case):
     assert [len(batch) for batch in first.fillers] == [len(batch) for batch in second.fillers]
 
 
-@pytest.mark.parametrize("kind", ["alone", pytest.param("fsdp", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["alone", "fsdp"])
 def test_an_update_that_runs_out_of_memory_in_its_backward_pass_is_repeated(tiny_path, kind):
     """And the next one is as if nothing had been: embeddings, final norm and head are a unit that ends a pass."""
     options = {"path": tiny_path, "rollout": "uneven groups", "num_steps": 2}

@@ -73,6 +73,7 @@ def test_the_same_responses_as_in_this_process(opened):
     assert engine.poll() == []
 
 
+@pytest.mark.long
 def test_two_processes_share_the_cores_and_the_weights_and_so_does_one_that_replaces_another(opened, tmp_path):
     pool = opened(engines.TellingEngine, num_engines=2, num_threads=0, affinity=0)
     (first, others), cores = pool.pids(), os.sched_getaffinity(0)
@@ -231,6 +232,7 @@ def test_a_broken_engine_that_may_not_be_replaced_is_an_error_and_leaves_no_proc
         engine.submit("r", [1], SETTINGS, seed=0)
 
 
+@pytest.mark.long
 def test_time_in_which_nobody_listened_does_not_count(opened):
     engine = opened(partial(engines.CoinEngine, poll_s=0.3), call_timeout_s=2)
     engine.submit("r", [1], SETTINGS, seed=0)
@@ -265,6 +267,7 @@ def test_the_child_knows_nothing_of_the_trainers_rank_and_ignores_ctrl_c(opened,
     assert is_gone(pid)
 
 
+@pytest.mark.long
 def test_a_sync_does_not_write_to_fresh_memory_of_the_child(opened):
     engine = opened(engines.ForgettingEngine)
     weights = [("large", torch.zeros(12 * 2**20))]  # 48 MiB, which the C library would map anew each time
@@ -294,7 +297,7 @@ import time; time.sleep(100)
     assert_gone(child)
 
 
-@pytest.mark.parametrize("max_restarts", [0, 2])
+@pytest.mark.parametrize("max_restarts", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_a_step_in_which_the_child_dies_ends_the_same(tmp_path, max_restarts):
     """The pool replaces it, or where that may not, the service opens another pool and repeats the step."""
     host = ProcessPool(call_timeout_s=60, num_threads=1, max_restarts=max_restarts)

@@ -118,6 +118,7 @@ def test_what_is_dropped_may_have_finished_in_the_very_same_poll(truncated):
     assert engine.num_in_flight() == 0
 
 
+@pytest.mark.long
 def test_waste_stays_near_what_is_allowed_however_many_slots_there_are():
     """Bounded is what is expected from a prior that these pass rates are not drawn from, so twice that is allowed."""
     dropped = {}

@@ -157,6 +157,7 @@ def test_a_stopped_evaluation_continues_to_the_same_results(evaluate, tmp_path):
         evaluate(*options, "sampling.temperature=0.5", name="parts")
 
 
+@pytest.mark.long
 def test_two_models_are_compared_on_the_same_prompts(evaluate, tmp_path, capsys):
     files = plain_files(tmp_path)
     evaluate(*PLAIN, *files, name="weak")

@@ -82,6 +82,7 @@ def test_no_pass_rate_of_one_response_a_prompt_is_held_less_often_than_in_93_of_
     assert (stats.binom.pmf(right[:, None], number, rates) * holds).sum(axis=0).min() >= 0.93
 
 
+@pytest.mark.long
 def test_a_small_simulation_holds_what_the_page_says(monkeypatch):
     """300 draws of 5 and 20 prompts: at a coverage of 0.93 fewer than the bound hold once in 10^6."""
     monkeypatch.setattr("research.audit.coverage.NUM_TRUTH", 200_000)

@@ -71,6 +71,7 @@ def test_control_prompts_are_of_the_uniform_ones_and_the_others_the_best_of_the_
         assert sum(name in EVEN for name in chosen) == min(len(others & set(EVEN)), len(chosen))
 
 
+@pytest.mark.long
 def test_every_prompt_is_control_equally_often():
     curriculum, counts = make(), Counter()
     for step in range(1600):  # 200 epochs of 64 prompts, half of each step control

@@ -141,6 +141,7 @@ def test_the_posterior_of_one_prompt_is_that_of_a_grid(positives, size):
         assert belief.alpha + belief.beta == pytest.approx(mean * (1 - mean) / spread - 1, rel=0.1)
 
 
+@pytest.mark.long
 def test_beliefs_are_calibrated_in_a_world_made_by_its_own_assumptions():
     """Prompts of kinds, an effect of their own, and a policy that learns: what it says happens as often as it says."""
     rng = np.random.default_rng(5)

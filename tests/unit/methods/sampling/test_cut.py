@@ -158,6 +158,7 @@ def update_of(groups, advantage, *, weighs=True):
     return total.ravel()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("advantage", "selection"),
     [

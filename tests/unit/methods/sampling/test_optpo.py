@@ -49,6 +49,7 @@ def pool_of(answers):
     return pool
 
 
+@pytest.mark.long
 def test_it_stops_at_the_first_settled_block_of_every_history():
     """All 4^8 histories of three answers and none: ln 5 = 1.609 and ln(7/3) = 0.847 for two candidates: a lead of 2;
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
 from ada_lightning.core.records import Belief
@@ -63,6 +64,7 @@ def step_advantage(groups):
     return result
 
 
+@pytest.mark.long
 def test_with_both_levels_the_mean_update_is_that_of_everything():
     """The same steps with and without pruning; four standard errors of the mean difference."""
     num_steps = 600

@@ -77,6 +77,7 @@ def test_the_mean_gradient_is_that_of_the_whole_pools(advantage):
     assert error < 0.06 * length  # it could have seen a bias of a quarter
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("selection", "reduction"),
     [

@@ -109,6 +109,7 @@ def test_the_script_finds_each_mix_again_and_its_costs_and_advice():
     assert advised["wide"] == ["ada data.num_minibatches=4 data.prompts_per_step=128"] * 2
 
 
+@pytest.mark.long
 def test_everything_that_is_advised_can_be_run(composed):
     advised = run_script(
         "[choose.SITUATIONS, choose.MANY].flatMap((each) => Object.values(each)).map((one) => one.take)"

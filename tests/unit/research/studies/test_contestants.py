@@ -39,6 +39,7 @@ def test_every_run_of_the_default_model_would_start(composed, task, method):
     assert cfg.data.source.num_train == NUM_TRAIN
 
 
+@pytest.mark.long
 def test_the_default_model_is_tuned_with_updates_of_as_many_responses(composed):
     for method, grid in TUNING.grids.items():
         sizes = {
@@ -65,6 +66,7 @@ def test_problems_train_or_are_held_out_never_both(problem_files):
     assert not problem_files.intersection(prompts(setting.TRAIN))
 
 
+@pytest.mark.long
 def test_problems_that_are_seen_once_are_enough_and_not_held_out(problem_files, composed, monkeypatch):
     """Curricula pass candidates over; what responses are long is known from the runs where problems come back."""
     fresh.prepare_fresh()

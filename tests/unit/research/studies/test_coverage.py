@@ -99,6 +99,7 @@ def test_noise_has_the_covariance_of_committed_pairs(known):
         assert variances == pytest.approx(expected, rel=0.06)  # six standard errors of a normal variance
 
 
+@pytest.mark.long
 def test_a_small_simulation_tells_the_two_apart(known):
     """200 studies of five pairs: at a coverage of 0.93 fewer than 167 hold once in 10^5, at 0.86 more than 190 do."""
     number = 200

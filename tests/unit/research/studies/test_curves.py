@@ -108,6 +108,7 @@ def saturating(generator, scale, luck, *, noise=0.018, num_points=12):
     return curve(480.0 * share, rates)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scale", "truth"), [(0.42, 1.0), (0.25, 0.42 / 0.25)])
 def test_an_interval_of_a_factor_covers_nearly_as_often_as_it_says(scale, truth):
     """Five noisy seeds, 95 % in name."""
