@@ -6,8 +6,8 @@
 # Observed: of the top level it keeps imports, plain functions with a `return`, classes and first assignments. A function
 # under @lru_cache or a @dataclass is neither, and goes although the solution calls it: NameError. A table stays without
 # the loop that fills it: KeyError. So does the wanted function itself where it is decorated: only the import is left.
-# Generation stores what went through sanitize, so such solutions count as wrong.
-# What to do: evaluate the raw solution where it parses as it is, and let sanitize see only what does not.
+# Code generation writes the samples to evaluate through sanitize, so such solutions count as wrong.
+# What to do: evaluate the raw samples, which are written beside them, where a raw one parses as it is.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

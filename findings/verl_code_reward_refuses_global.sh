@@ -5,7 +5,7 @@
 # Observed: prime_code indents the program by a tab and makes it the body of a function. Its global names are then local:
 # `global total` in one of its functions finds none, and the program ends in NameError. A text in triple quotes gets a
 # tab into each further line. Both programs print the right answer when they are run; the reward is 0.
-# What to do: set a sandbox (reward_model.sandbox_fusion.url), or ask in the prompt for a main() without global names.
+# What to do: set a sandbox (reward.sandbox_fusion.url), or ask in the prompt for a main() without global names.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -7,7 +7,7 @@
 # take for a formula that cannot be parsed. So symbolic_equal says False to everything, sin(x)+1 and 1+sin(x) included,
 # and no warning is given. Only formulas that an earlier step settles are right; that one leaves out all with ^{.
 # With a `with` that works in place of the limit the same functions say True.
-# What to do: grade formulas with math_verify.compute_score of the same package, by custom_reward_function.path.
+# What to do: grade formulas with math_verify.compute_score of the same package, by reward.custom_reward_function.path.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
