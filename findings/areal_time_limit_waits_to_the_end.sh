@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # areal 1.0.4: a math grade that passes its limit of time is waited for to the end, and is worth 0 then.
 #
-# Expected: MathVerifyWorker(timeout=0.5) has an answer after half a second, as its page says: limited in any thread.
+# Expected: MathVerifyWorker(timeout=0.5) has an answer after half a second: its description says that it is limited.
 # Observed: it asks a thread for the grade inside a `with` of an executor. The limit raises after half a second, and
 # leaving the `with` waits until the thread is done: a grade of three seconds takes three seconds, and a right answer is
 # then worth 0, though it was known by that time. A grade that takes long holds up its worker as without a limit.
@@ -11,7 +11,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile 'math-verify[antlr4_13_2]==0.9.0'
+"$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
+    'math-verify[antlr4_13_2]==0.9.0'
 "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-compile \
     --target "$folder/areal" areal==1.0.4
 # areal's own __init__ wants a whole training environment: it is left out, and its logging is Python's.
@@ -44,7 +45,8 @@ def grade(worker):
 
 
 grade(MathVerifyWorker())  # the first grade imports what it needs
-(quick, _), (limited, took), (unlimited, _) = grade(MathVerifyWorker()), grade(Slow(timeout=0.5)), grade(Slow(timeout=None))
+workers = MathVerifyWorker(), Slow(timeout=0.5), Slow(timeout=None)
+(quick, _), (limited, took), (unlimited, _) = map(grade, workers)
 print("areal 1.0.4: a right answer (expected: an answer after 0.5 s where that is the limit)")
 print(f"quick: {quick}; slow without a limit: {unlimited}; slow with a limit of 0.5 s: {limited} after {took:.1f} s")
 raise SystemExit((quick, unlimited, limited) != (1.0, 1.0, 0.0) or took < 3)

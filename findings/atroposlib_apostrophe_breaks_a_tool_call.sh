@@ -2,9 +2,9 @@
 # atroposlib 0.4.0: a tool call whose text has an apostrophe is an error, though it is valid JSON.
 #
 # Expected: parse_tool_call reads the JSON between the tags. Quotes of another kind are tried only if that fails.
-# Observed: every ' is made a " before the JSON is read. {"query": "Newton's second law"} is then no JSON, and comes back
-# as "-ERROR-" with no arguments, as do code with '...' in it, "don't", and O'Brien. So a policy is punished for
-# apostrophes, and learns to do without. The same call with "laws of Newton" is read.
+# Observed: every ' is made a " before the JSON is read. {"query": "Newton's second law"} is then no JSON: it comes back
+# as "-ERROR-" with no arguments, as do code with '...' in it and "don't". So a policy is punished for apostrophes, and
+# learns to do without. The same call with "laws of Newton" is read.
 # What to do: json.loads the text between the tags yourself, and use the function only where that raises.
 set -euo pipefail
 folder=$(mktemp -d)

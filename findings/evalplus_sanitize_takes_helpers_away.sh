@@ -3,9 +3,9 @@
 #
 # Expected: what the wanted function needs stays: helpers, their decorators, tables and how they are filled. Only text
 # and code that it does not reach goes.
-# Observed: of the top level it keeps imports, plain functions with a `return`, classes and first assignments. A function
-# under @lru_cache or a @dataclass is neither, and goes although the solution calls it: NameError. A table stays without
-# the loop that fills it: KeyError. So does the wanted function itself where it is decorated: only the import is left.
+# Observed: of the top level it keeps imports, plain functions with a `return`, classes and first assignments. A helper
+# under @lru_cache is none of these, and goes although the solution calls it: NameError. A table stays without the loop
+# that fills it: KeyError. The wanted function goes too where it is decorated itself: only the import is left.
 # Code generation writes the samples to evaluate through sanitize, so such solutions count as wrong.
 # What to do: evaluate the raw samples, which are written beside them, where a raw one parses as it is.
 set -euo pipefail
@@ -13,7 +13,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
-    datasets==5.2.0 appdirs==1.4.4 tempdir==0.7.1 wget==3.2 termcolor==3.1.0 tree-sitter==0.25.2 tree-sitter-python==0.25.0
+    datasets==5.2.0 appdirs==1.4.4 tempdir==0.7.1 wget==3.2 termcolor==3.1.0 \
+    tree-sitter==0.25.2 tree-sitter-python==0.25.0
 "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps evalplus==0.3.1
 cat > "$folder/check.py" <<'PYTHON'
 from importlib.metadata import version

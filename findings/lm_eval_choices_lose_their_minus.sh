@@ -21,9 +21,7 @@ from importlib.metadata import version
 from lm_eval.filters.extraction import MultiChoiceRegexFilter
 
 # As mmlu_flan_cot_zeroshot and gpqa_*_cot_* set it.
-choose = MultiChoiceRegexFilter(
-    regex_pattern=r"(\([A-Z]\))", group_select=-1, ignore_case=True, ignore_punctuation=True
-)
+choose = MultiChoiceRegexFilter(r"(\([A-Z]\))", group_select=-1, ignore_case=True, ignore_punctuation=True)
 CITIES = ["Paris", "Rome", "Oslo", "Bern"]
 CASES = [
     ("The answer is 2.", ["2", "-2"], "(A)", "(B)"),

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# verl 0.9.1, skyrl-gym 0.4.0, lm-eval 0.4.13: the shared rules of Minerva delete the variable a, and all but one solution.
+# verl 0.9.1, skyrl-gym 0.4.0, lm-eval 0.4.13: Minerva's rules delete the variable a, and all solutions but the last.
 #
 # Expected: tidying up an answer before it is compared leaves its letters and its solutions alone; "a dog" is a "dog".
 # Observed: "a" before a space is deleted wherever it stands. 3a + b becomes 3+b, so "3 + b" is right where 3a + b is,
-# "+ b" where a + b is, "" where "a " is all; without spaces, 3a+b, it is kept. Of "x = 5 or x = 7" only what follows the
-# last = is compared, so 7 alone is right, as is 3 for "a = 4, b = 3", and "x = 7 or x = 5" is wrong. The three packages
-# have a copy each: verl's math_dapo (data sets math_dapo, aime*), SkyRL's environment aime, lm-eval's minerva_math.
+# "+ b" where a + b is; without spaces, 3a+b, it is kept. Of "x = 5 or x = 7" only what follows the last = is compared,
+# so 7 alone is right, as is 3 for "a = 4, b = 3", and "x = 7 or x = 5" is wrong. The three packages have a copy each:
+# verl's math_dapo (data sets math_dapo and aime*), SkyRL's environment aime, and lm-eval's minerva_math.
 # What to do: keep problems whose answer has a variable a, or more than one =, out of data that is graded so.
 set -euo pipefail
 folder=$(mktemp -d)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # verl 0.9.1: a right program that uses `global`, or a text over several lines, fails in its reward for code.
 #
-# Expected: a program that reads standard input and writes the right answer passes, as it does under `python program.py`.
-# Observed: prime_code indents the program by a tab and makes it the body of a function. Its global names are then local:
-# `global total` in one of its functions finds none, and the program ends in NameError. A text in triple quotes gets a
-# tab into each further line. Both programs print the right answer when they are run; the reward is 0.
+# Expected: a program that reads standard input and writes the right answer passes, as under `python program.py`.
+# Observed: prime_code indents the program by a tab and makes it the body of a function. Its global names are local
+# then: `global total` in one of its functions finds none, and the program ends in NameError. A text in triple quotes
+# gets a tab into each further line. Both programs print the right answer when they are run; the reward is 0.
 # What to do: set a sandbox (reward.sandbox_fusion.url), or ask in the prompt for a main() without global names.
 set -euo pipefail
 folder=$(mktemp -d)

@@ -41,9 +41,7 @@ def score(function, wrapped=False):
 
 if __name__ == "__main__":
     multiprocessing.set_start_method("fork")
-    found = {
-        name: (score(name), score(name, wrapped=True)) for name in ("sorted", "min", "max")
-    }
+    found = {name: (score(name), score(name, wrapped=True)) for name in ("sorted", "min", "max")}
     print("verl 0.9.1, prime_code: a function that sorts (expected: sorted 1.0, min and max 0.0)")
     for name, (plain, wrapped) in found.items():
         print(f"return {name}(items): {plain}; expected values wrapped once more: {wrapped}")

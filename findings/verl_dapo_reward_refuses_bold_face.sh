@@ -4,9 +4,9 @@
 # Expected: the answer line that DAPO's prompt asks for may be set in bold face, as chat models set it. Where that line
 # cannot be read, the box counts, which the function takes as its second way.
 # Observed: behind "Answer:" everything to the end of the line is the answer, stars included: "** 42" is not 42, and
-# neither is "42**". The box is looked at only where "Answer:" is nowhere. So a response that says "Final answer: see the
-# box", or has such a bold line, is worth -1 although \boxed{42} follows. And what a box holds is compared as it is:
-# "Answer: 1,000" is right where 1000 is, \boxed{1,000} is wrong. All this also for data sets aime*, by default.
+# neither is "42**". The box is looked at only where "Answer:" is nowhere. So a response with such a bold line, or with
+# "Final answer: see the box", is worth -1 although \boxed{42} follows. And what a box holds is compared as it is:
+# "Answer: 1,000" is right where 1000 is, \boxed{1,000} is wrong. It is the default reward of math_dapo and aime*.
 # What to do: take the stars out before grading, by a reward function of your own (reward.custom_reward_function.path).
 set -euo pipefail
 folder=$(mktemp -d)

@@ -6,7 +6,7 @@
 # Observed: alpha is overwritten by the batch's size over the number of rewards that are not 0. Of eight responses, two
 # right, rewards of 0 and 1 give alpha 4, those of 1 and 2 give 1. Those of -1 and 1 give half of the first, though they
 # lie twice as far apart. The rarer right answers are, the larger is each step: 16 times with one right of 16. A group
-# that is all wrong makes the others' advantages larger, one that is all right smaller. alpha=100 in the call is ignored.
+# that is all wrong makes the others' advantages larger, one that is all right smaller. alpha=100 is ignored.
 # What to do: give rewards of which none is 0, such as 1 and 2: alpha is 1 then.
 set -euo pipefail
 folder=$(mktemp -d)

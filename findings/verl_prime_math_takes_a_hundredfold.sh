@@ -5,7 +5,7 @@
 # Observed: prime_math compares two numbers with the gold answer, a hundredth of it and a hundredfold, whether or not a
 # per cent sign is near, and each within one part in 10,000. 18 passes for 1800, 0.18 for 18, 5000 for 50; 10001 passes
 # for 10000 and 100009 for 100000. The caller of a data set numina_* (verl's default reward) has no setting for either.
-# What to do: name a reward function of your own (reward.custom_reward_function.path) for problems whose answers are numbers.
+# What to do: for such data name a reward function of your own (reward.custom_reward_function.path).
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
