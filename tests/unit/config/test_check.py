@@ -225,6 +225,7 @@ class TestOverrideErrors:
                 "data.source=[a]: data.source is not a list but keys with values (path, num_heldout, arguments); "
                 "to add one: +data.source.<name>={}",
             ),
+            (["data.source.path=a(b"], """key=value; quotes keep every character: 'data.source.path="a(b"'"""),
             (["sampler={k_poss: 3}"], "unknown key sampler.k_poss; did you mean k_pos?"),
             (["sampler={budget_per_step: 3}"], "to add it write +sampler.budget_per_step=..."),
         ],
