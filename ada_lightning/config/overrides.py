@@ -215,7 +215,8 @@ def _parse(lines: Sequence[str], experiments: Collection[str] = ()) -> tuple[lis
             (override,) = OverridesParser.create().parse_overrides([line])
         except HydraException as error:
             key, _, value = line.partition("=")
-            quoted = f"; quotes keep every character: '{key}=\"{value}\"'" if value and '"' not in value else ""
+            is_text = value and value[0] not in "{[" and '"' not in value
+            quoted = f"; quotes keep every character: '{key}=\"{value}\"'" if is_text else ""
             errors.append(f"cannot read {line!r}: {str(error).splitlines()[0]}; an argument is key=value{quoted}")
             continue
         if not override.is_hydra_override():  # Hydra's own settings are Hydra's to judge

@@ -246,6 +246,7 @@ class TestOverrideErrors:
     def test_the_name_of_an_experiment_alone_is_told_how_it_is_chosen(self, conf):
         assert errors(conf, "ada") == ["ada: an argument is key=value; did you mean +experiment=ada?"]
         assert errors(conf, "paper/big") == ["paper/big: an argument is key=value; did you mean +experiment=paper/big?"]
+        assert errors(conf, "sampler={k_pos: 3, }")[0].endswith("; an argument is key=value")
         assert errors(conf, "big") == ["cannot read 'big': Error parsing override 'big'; an argument is key=value"]
 
     def test_every_wrong_argument_is_named_against_the_option_that_is_chosen(self, conf):
