@@ -141,6 +141,13 @@ class Pool:
         if self._pools.composed.needs and not failed:
             told = {"answer": not isinstance(answer, _NotTold), "components": components is not None}
             self._check_told(index, told | {"logprobs": len(logprobs) == number})
+            component = getattr(self._pools.composed.method.refill, "component", "")
+            if component and components and component not in components:
+                raise ValueError(
+                    f"response {index} of prompt {self.prompt_id}: this method looks at the component {component!r} of "
+                    f"every response; components= has {', '.join(components)}; add it, or set "
+                    "**{'refill.component': ''} to go by the reward"
+                )
             if "logprobs" in self._pools.composed.needs and not all(map(math.isfinite, logprobs)):
                 raise ValueError(f"response {index} of prompt {self.prompt_id}: a log-probability is not finite")
         if failed and reward is not None:

@@ -214,7 +214,10 @@ def _parse(lines: Sequence[str], experiments: Collection[str] = ()) -> tuple[lis
         try:
             (override,) = OverridesParser.create().parse_overrides([line])
         except HydraException as error:
-            errors.append(f"cannot read {line!r}: {str(error).splitlines()[0]}; an argument is key=value")
+            key, _, value = line.partition("=")
+            is_text = value and value[0] not in "{[" and '"' not in value
+            quoted = f"; quotes keep every character: '{key}=\"{value}\"'" if is_text else ""
+            errors.append(f"cannot read {line!r}: {str(error).splitlines()[0]}; an argument is key=value{quoted}")
             continue
         if not override.is_hydra_override():  # Hydra's own settings are Hydra's to judge
             overrides.append(override)

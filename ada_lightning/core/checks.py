@@ -32,6 +32,20 @@ def refuse(*problems: str | bool) -> None:
         raise ValueError("; ".join(found))
 
 
+def not_text(**settings: object) -> list[str]:
+    r"""Return a line for every setting of ``data.source`` that is neither text nor None, such as a number.
+
+    Example:
+        >>> not_text(answer_column=0, task="sums", system_prompt=None)
+        ['data.source.answer_column must be text; got 0; write it in quotes: \'data.source.answer_column="0"\'']
+    """
+    return [
+        f"data.source.{name} must be text; got {value}; write it in quotes: 'data.source.{name}=\"{value}\"'"
+        for name, value in settings.items()
+        if not isinstance(value, str | None)
+    ]
+
+
 def finite_number(value: Any) -> float | None:
     """Return a bool, int, float or an array library's scalar as a float; None where it is anything else, or not finite.
 

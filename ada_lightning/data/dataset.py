@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ada_lightning.core.checks import not_text, refuse
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import has_column, lookup
 from ada_lightning.data.filters import ColumnIn, ColumnRange
@@ -113,6 +114,20 @@ class DatasetSource:
         system_prompt: str | None = None,
         prompt_template: str = SLOT,
     ) -> None:
+        refuse(
+            *not_text(
+                prompt_column=prompt_column, answer_column=answer_column, task_column=task_column,
+                solution_column=solution_column, choices_column=choices_column, task=task,
+                prompt_pattern=prompt_pattern, answer_pattern=answer_pattern, system_prompt=system_prompt,
+                prompt_template=prompt_template,
+            ),
+            *(
+                f"data.source.filters.{place} is no filter; it needs a _target_, such as "
+                f"ada_lightning.data.filters.ColumnRange; got {row_filter}"
+                for place, row_filter in enumerate(filters)
+                if not hasattr(row_filter, "accepts")
+            ),
+        )  # fmt: skip
         if prompt_column is not None and prompt_column == answer_column:
             raise ValueError(f"data.source.prompt_column and answer_column are both {prompt_column!r}")
         if SLOT not in prompt_template:
@@ -168,12 +183,24 @@ class DatasetSource:
         """
         train = self._split[0]
         if not train:
-            raise ValueError(
-                f"no training prompt of the {self._reports[0].num_kept} in {self.reader.origin} is left after holding "
-                f"out {self.num_heldout if self.num_heldout is not None else 'all'}; lower data.source.num_heldout or "
-                "bring more data"
-            )
+            raise ValueError(self._nothing_left(self._reports[0].num_kept))
         return train
+
+    def _nothing_left(self, number: int) -> str:
+        if self.heldout_reader is not None:
+            return (
+                f"each of the {number} prompts in {self.reader.origin} occurs in {self.heldout_reader.origin} too; set "
+                "data.source.heldout_path or heldout_split to other prompts, or leave it out"
+            )
+        if self.num_heldout is None:
+            return (
+                f"data.source.num_heldout=null holds out all {number} prompts of {self.reader.origin} that it trains "
+                f"on; set it to at most {number - 1}, or name data.source.heldout_path or heldout_split"
+            )
+        return (
+            f"no training prompt of the {number} in {self.reader.origin} is left after holding out {self.num_heldout}; "
+            "lower data.source.num_heldout or bring more data"
+        )
 
     def heldout_prompts(self) -> Sequence[Prompt]:
         """Prompts to evaluate on; no training prompt has the same text."""

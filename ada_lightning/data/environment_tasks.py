@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from ada_lightning.core.checks import not_text, refuse
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.prompts import stable_hash
 
@@ -39,6 +40,7 @@ class EnvironmentTasks:
         seed: int,
         system_prompt: str | None = None,
     ) -> None:
+        refuse(*not_text(system_prompt=system_prompt))
         if num_train < 1 or num_heldout < 0 or num_train + num_heldout > SEEDS_APART:
             raise ValueError(
                 "data.source needs num_train of at least 1, num_heldout of at least 0, and at most "

@@ -15,6 +15,8 @@ from ada_lightning.data.prompts import largest_remainder, same_text
 from ada_lightning.data.report import ReadingReport
 
 _KEYS = {"source", "weight"}
+_LONG_EPOCH = 10_000_000
+"""Prompts; longer ones are refused unless there are nearly as many prompts."""
 
 
 class MixtureSource:
@@ -55,6 +57,11 @@ class MixtureSource:
             weight = entry.get("weight", 1.0)
             if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
                 raise ValueError(f"data.source.sources.{name}.weight must be a number of at least 0; got {weight!r}")
+            if isinstance(entry["source"], (str, Mapping)):
+                raise ValueError(
+                    f"data.source.sources.{name}.source is no source; it needs a _target_, such as "
+                    f"ada_lightning.data.dataset.DatasetSource; got {entry['source']}"
+                )
             if isinstance(entry["source"], MixtureSource):
                 raise ValueError(
                     f"data.source.sources.{name} is a mixture itself, and its weights would have no effect; name its "
@@ -91,7 +98,7 @@ class MixtureSource:
         """Return the usable training prompts of an epoch, each as often as the weights demand.
 
         Raises:
-            ValueError: none of the prompts of a source is usable.
+            ValueError: none of the prompts of a source is usable, or a weight makes it too long for memory.
         """
         by_task: dict[str, list[Prompt]] = {name: [] for name, weight in self.weights.items() if weight}
         for prompt in prompts:
@@ -102,7 +109,14 @@ class MixtureSource:
                 "reasons in the report, or take them out of data.source.sources"
             )
         total = sum(self.weights.values())
-        size = max(math.ceil(len(found) * total / self.weights[name] - 1e-9) for name, found in by_task.items())
+        size, longest = max(
+            (math.ceil(len(found) * total / self.weights[name] - 1e-9), name) for name, found in by_task.items()
+        )
+        if size > max(_LONG_EPOCH, 10 * len(prompts)):
+            raise ValueError(
+                f"data.source.sources.{longest}.weight = {self.weights[longest]} makes an epoch of {size:,} prompts, "
+                f"in which each of its {len(by_task[longest])} occurs; raise it, or use 0 for held-out prompts only"
+            )
         epoch: list[Prompt] = []
         for name, count in largest_remainder(size, {name: self.weights[name] for name in by_task}).items():
             found = by_task[name]

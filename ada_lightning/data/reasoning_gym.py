@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from ada_lightning.core.checks import not_text, refuse
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import as_json_like
 from ada_lightning.data.prompts import chat_messages, largest_remainder, stable_hash
@@ -47,6 +48,7 @@ class ReasoningGymSource:
         seed: int,
         system_prompt: str | None = None,
     ) -> None:
+        refuse(*not_text(system_prompt=system_prompt))
         if not tasks:
             raise ValueError("data.source.tasks is empty; name at least one task, such as chain_sum: {max_terms: 2}")
         if num_train < 1:

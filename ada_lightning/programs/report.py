@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,7 +57,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--title", help="title of the page (default: the names of the methods)")
     parser.add_argument(
         "--level",
-        type=float,
+        type=_level,
         help="compare what it cost to reach this held-out avg@k (default: the highest that all runs reached)",
     )
     parser.add_argument(
@@ -73,6 +74,15 @@ def _html(text: str) -> Path:
     if path.suffix not in (".html", ".htm"):
         raise argparse.ArgumentTypeError(f"{text} must end in .html: numbers and pictures are named after it")
     return path
+
+
+def _level(text: str) -> float:
+    try:
+        if math.isfinite(level := float(text)):
+            return level
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text} is no level of avg@k; use a finite number such as 0.4")
 
 
 def _count(text: str) -> int:

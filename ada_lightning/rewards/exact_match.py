@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from ada_lightning.core.options import option, use
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.extraction import MINUS_SIGNS, LastNumber, stating, way_out
+from ada_lightning.rewards.extraction import MINUS_SIGNS, LastNumber, stating, way_out, with_commas, without_vulgar
 
 _DECIMAL = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _RATIO = re.compile(r"([-+]?[0-9]{1,200})\s*/\s*([0-9]{1,200})")
@@ -28,6 +28,7 @@ def parse_number(text: str) -> Fraction | None:
     """
     if len(text) > _MAX_NUMBER_CHARS:
         return None
+    text = without_vulgar(with_commas(text))
     if ratio := _RATIO.fullmatch(text):
         denominator = int(ratio[2])
         return Fraction(int(ratio[1]), denominator) if denominator else None

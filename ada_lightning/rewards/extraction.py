@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 
-from ada_lightning.rewards.latex.text import numerals
+from ada_lightning.rewards.latex.quantity import read_number
+from ada_lightning.rewards.latex.text import VULGAR, numerals, tidy
 
 MINUS_SIGNS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
 """Characters that models write for a minus: the mathematical minus, the en dash, small and full-width hyphens."""
@@ -23,6 +25,8 @@ _NUMBER = re.compile(
     r"(?:\.[0-9]+)?"
     r"(?:[eE][-+]?[0-9]{1,3}(?![0-9A-Za-z]))?"
 )
+_VULGAR = f"[{''.join(VULGAR)}]"
+_WITH_VULGAR = re.compile(rf"{_NUMBER.pattern}(?:\s?{_VULGAR})?|(?:{_SIGN})?{_VULGAR}")
 _FRACTION = rf"(?:{_SIGN})?\\[dt]?frac\s*\{{-?[0-9]{{1,40}}\}}\s*\{{[0-9]{{1,40}}\}}"
 _PER_CENT = r"(?:\s?\\?%|\s(?:per ?cent)\b)?"
 _RECURRING = rf"(?:{_SIGN})?[0-9]*\.[0-9]*\\(?:overline|bar)\s*\{{[0-9]{{1,40}}\}}"
@@ -41,13 +45,15 @@ _QUANTITY = re.compile(
 _SPELLINGS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"(?<=[0-9])(?:\{,\}|,\\!|\\[,;!]|[\u00a0\u2009\u202f])(?=[0-9]{3}(?![0-9]))", ","),
         (r"\\([dt]?)frac\s*([0-9])\s*([0-9])(?![0-9])", r"\\frac{\2}{\3}"),
         (r"(?<=[0-9])\s*(?:[xX\u00d7*]|\\cdot)\s*(?=10\s?\^)", r" \\times "),
         (r"(?<=[A-Za-z}])\s?\^\s?(?:\{[-+]?[0-9]{1,3}\}|[-+]?[0-9]{1,3})", ""),  # of a unit or a variable
     )
 ]
 """What is written in several ways, and the one that :data:`_QUANTITY` reads."""
+_SEPARATOR = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!|\\[,;!]|[\u00a0\u2009\u202f]|['\u2019]|\\?_)(?=[0-9]{3}(?![0-9]))")
+"""Between groups of three digits, in place of a comma."""
+_SPACED = re.compile(r"(?<![\w.,/])(?<![0-9] )[1-9][0-9]{0,2}(?: [0-9]{3})++(?! ?[0-9/])")
 _BARE_NUMBER = r"[-+]?[0-9]++(?:,[0-9]++)*+(?:\.[0-9]++)?+(?!\s?[/^*]|\\?[A-Za-z])"
 """A number that nothing continues: of ``\\boxed 3/4`` the 3 alone would be an answer that nobody gave."""
 _BOXED_EVENTS, _FRAMED_EVENTS = (
@@ -59,8 +65,38 @@ _BOXED_EVENTS, _FRAMED_EVENTS = (
     for names in ("boxed", "fbox|framebox")
 )
 """Two backslashes stand in texts that were escaped once too often."""
+_MAX_NUMBER_CHARS = 100
+"""Of one whose value is computed."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _ANSWER_LINE = re.compile(r"(?i)\banswer[*_]{0,3}\s?[:\uff1a]")
+
+
+def with_commas(text: str) -> str:
+    r"""Write commas between groups of three digits, whatever separates them.
+
+    A space counts where one of the groups is 000, which is no number of its own: ``100 200`` may be two.
+
+    Example:
+        >>> with_commas(r"1'000, 1{,}000, 1_000, 25 000 and 100 200")
+        '1,000, 1,000, 1,000, 25,000 and 100 200'
+    """
+    text = _SEPARATOR.sub(",", text)
+    return _SPACED.sub(lambda found: found[0].replace(" ", ",") if " 000" in found[0] else found[0], text)
+
+
+def without_vulgar(number: str) -> str:
+    r"""Write a number that ends with a fraction of one character as a ratio; others stay as they are.
+
+    Example:
+        >>> without_vulgar("1\u00bd"), without_vulgar("-\u00be"), without_vulgar("12.0")
+        ('3/2', '-3/4', '12.0')
+    """
+    ratio = VULGAR.get(number[-1:])
+    if ratio is None or len(number) > _MAX_NUMBER_CHARS or not _WITH_VULGAR.fullmatch(number):
+        return number
+    whole = number[:-1].strip().replace(",", "")
+    size = Fraction(whole.lstrip("-") or 0) + Fraction(int(ratio[0]), int(ratio[1:]))
+    return str(-size if whole.startswith("-") else size)
 
 
 class WholeResponse:
@@ -98,7 +134,9 @@ class LastNumber:
     - A sign right after a digit, a letter or a closing bracket is an operator: ``5-3`` gives 3, ``= -3`` gives -3.
       So is a sign with white space after it: ``- 3`` gives 3.
     - A full stop counts only with a digit after it: ``is 12.`` gives 12, ``12.0`` stays 12.0.
-    - Commas that do not group in threes separate numbers: ``1,23`` gives 23.
+    - Commas that do not group in threes separate numbers: ``1,23`` gives 23. What stands for commas is read alike
+      (:func:`with_commas`): ``1'000``, ``1{,}000``.
+    - A fraction of one character belongs to its number: ``1\u00bd`` gives 3/2.
     - Units and digits inside words do not matter: ``$12``, ``12%``, ``12km`` and ``x12`` give 12.
 
     Example:
@@ -108,8 +146,8 @@ class LastNumber:
 
     def __call__(self, text: str) -> str | None:
         """Return the last number."""
-        numbers = _NUMBER.findall(text.translate(MINUS_SIGNS))
-        return _plain(numbers[-1]) if numbers else None
+        numbers = _WITH_VULGAR.findall(with_commas(text.translate(MINUS_SIGNS)))
+        return without_vulgar(_plain(numbers[-1])) if numbers else None
 
 
 class LastQuantity:
@@ -117,9 +155,8 @@ class LastQuantity:
 
     As :class:`LastNumber`, but a ratio (``3/4``, ``\frac{3}{4}``) is one number and not two. So are a mixed number (``2
     1/2``), one with a power (``3 \times 10^4``) and a recurring decimal (``0.1\overline{6}``). A per cent sign stays; a
-    number behind the ``^`` of a unit or variable does not count; commas may stand in braces as in LaTeX. Raised
-    digits and fractions of Unicode are read alike (``10\u00b2\u00b3``, ``1\u00bd``). For rewards that read such
-    numbers.
+    number behind the ``^`` of a unit or variable does not count. Raised digits and fractions of Unicode are
+    read alike (``10\u00b2\u00b3``, ``1\u00bd``). For rewards that read such numbers.
 
     Example:
         >>> LastQuantity()("that is 3/4, or 75 %, of 1{,}000."), LastQuantity()("so 75\\%"), LastQuantity()("is 1/2.")
@@ -130,7 +167,7 @@ class LastQuantity:
 
     def __call__(self, text: str) -> str | None:
         """Return the last number, ratio or percentage."""
-        text = numerals(text.translate(MINUS_SIGNS))
+        text = with_commas(numerals(text.translate(MINUS_SIGNS)))
         for pattern, spelling in _SPELLINGS:
             text = pattern.sub(spelling, text)
         found = _QUANTITY.findall(text)
@@ -185,8 +222,8 @@ class LastBoxed:
 
     Args:
         several: which boxes count. ``last``: the last one. ``list``: all of the last paragraph that has one, as a list
-            with commas, so that ``x=\boxed{3}`` or ``x=\boxed{4}`` answers 3, 4; equal ones count once. A paragraph
-            ends at an empty line, so a box that a later paragraph corrects is none of them.
+            with commas, so that ``x=\boxed{3}`` or ``x=\boxed{4}`` answers 3, 4; equal texts or numbers count once. A
+            paragraph ends at an empty line, so a box that a later paragraph corrects is none of them.
 
     Raises:
         ValueError: ``several`` is neither.
@@ -214,11 +251,19 @@ class LastBoxed:
             return boxes[-1][1]
         ends = [found.end() for found in _PARAGRAPH.finditer(text, 0, boxes[-1][0])]
         together = [content for start, content in boxes if start >= (ends[-1] if ends else 0)]
-        return ", ".join(dict.fromkeys(together))
+        found: dict[Fraction | str, str] = {}
+        for content in together:
+            found.setdefault(_number_or_text(content), content)
+        return ", ".join(found.values())
 
     def stating(self, answer: str) -> str:
         """Return an answer in a box."""
         return rf"\boxed{{{answer}}}"
+
+
+def _number_or_text(content: str) -> Fraction | str:
+    number = read_number(tidy(content)) if len(content) <= _MAX_NUMBER_CHARS else None
+    return content if number is None else number[0]
 
 
 def _boxes(text: str, events: re.Pattern[str]) -> Iterator[tuple[int, str]]:

@@ -50,6 +50,13 @@ class UserFunction:
                 names of its parameters.
         """
         self._function = self._import()
+        if inspect.isclass(self._function):
+            raise ValueError(
+                f"{self.path} is a class, and what it makes is no reward; name an instance of it or a function, or "
+                f"have it made: reward.reward._target_={self.path}"
+            )
+        if inspect.isgeneratorfunction(self._function) or inspect.isasyncgenfunction(self._function):
+            raise ValueError(f"{self.path} yields, and a reward is returned; write return in place of yield")
         try:
             self._parameters = inspect.signature(self._function).parameters
         except (TypeError, ValueError) as error:

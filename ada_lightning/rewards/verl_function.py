@@ -43,6 +43,9 @@ class VerlFunctionReward(UserFunctionReward):
             for name, value in returned.items()
             if name != "score" and (number := finite_number(value)) is not None
         }
+        if "score" not in returned:
+            there = ", ".join(sorted(map(str, returned))) or "nothing"
+            raise KeyError(f"{self.function.path} returned a mapping without 'score'; it has: {there}")
         answer = returned.get("pred")
         return Verdict(returned["score"], answer if isinstance(answer, str) else None, components)
 

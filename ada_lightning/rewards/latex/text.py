@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_VULGAR = {
+VULGAR = {
     "\u00bc": "14", "\u00bd": "12", "\u00be": "34", "\u2153": "13", "\u2154": "23", "\u2155": "15",
     "\u2156": "25", "\u2157": "35", "\u2158": "45", "\u2159": "16", "\u215a": "56", "\u215b": "18",
     "\u215c": "38", "\u215d": "58", "\u215e": "78", "\u2150": "17", "\u2151": "19", "\u2152": "110",
@@ -41,7 +41,7 @@ _SIGNS = {
     "\u22ef": r"\ldots ", "\u230a": r"\lfloor ", "\u230b": r"\rfloor ", "\u2308": r"\lceil ", "\u2309": r"\rceil ",
     "\u3010": "[", "\u3011": "]",
 }  # fmt: skip
-_FRACTIONS = {sign: rf"\frac{{{ratio[0]}}}{{{ratio[1:]}}}" for sign, ratio in _VULGAR.items()}
+_FRACTIONS = {sign: rf"\frac{{{ratio[0]}}}{{{ratio[1:]}}}" for sign, ratio in VULGAR.items()}
 _NUMERALS = str.maketrans(
     _FRACTIONS | {"\u2044": "/", "\u2215": "/", "\uff0e": ".", "\uff05": "%"} | {0xFF10 + n: str(n) for n in range(10)}
 )
@@ -161,7 +161,7 @@ _REPLACEMENTS = [
         (r"^(?:\\text\s*\{\s*)?(?:EUR)(?:\s*\})?\s*(?=[0-9])", "\u20ac"),
         (r"^(?:\\text\s*\{\s*)?(?:GBP)(?:\s*\})?\s*(?=[0-9])", "\u00a3"),
         (r"^(?:\\text\s*\{\s*)?(?:Rs\.?|INR)(?:\s*\})?\s*(?=[0-9])", "\u20b9"),
-        (r"(?<=[0-9])'(?=[0-9]{3}(?![0-9]))", ""),
+        (r"(?<=[0-9])(?:'|\\?_)(?=[0-9]{3}(?![0-9]))", ""),
         (r"(?<=[0-9]),\\!\s*(?=[0-9]{3}(?![0-9]))", ","),
         (r"(?<=[0-9])\s*[xX]\s*(?=10\s*\^)", r"\\times "),
         (r"(?<=[0-9])\s*(?:\\text\s*\{\s*to\s*\}|(?<=\s)to(?=\s))\s*(?=[0-9])", ":"),

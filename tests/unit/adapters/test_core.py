@@ -275,6 +275,7 @@ def test_a_state_with_prompts_picked_ahead_goes_on_with_them():
         ("grpo", {"reward": np.zeros(2)}, "got array"),
         ("grpo", {"num_tokens": 1.0}, "num_tokens must be a whole number of at least 0, as len(token_ids); got 1.0"),
         ("grpo", {"num_tokens": [5]}, "got [5]"),
+        ("dapo", {"components": {"right": 1.0}}, "component 'correct' of every response; components= has right; add"),
         ("gdpo", {"components": {"correct": math.nan}}, "needs a finite component correct, or failed='why'; got nan"),
         ("xrpo", {"logprobs": [math.nan]}, "a log-probability is not finite"),
     ],

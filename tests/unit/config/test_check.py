@@ -225,6 +225,7 @@ class TestOverrideErrors:
                 "data.source=[a]: data.source is not a list but keys with values (path, num_heldout, arguments); "
                 "to add one: +data.source.<name>={}",
             ),
+            (["data.source.path=a(b"], """key=value; quotes keep every character: 'data.source.path="a(b"'"""),
             (["sampler={k_poss: 3}"], "unknown key sampler.k_poss; did you mean k_pos?"),
             (["sampler={budget_per_step: 3}"], "to add it write +sampler.budget_per_step=..."),
         ],
@@ -245,6 +246,7 @@ class TestOverrideErrors:
     def test_the_name_of_an_experiment_alone_is_told_how_it_is_chosen(self, conf):
         assert errors(conf, "ada") == ["ada: an argument is key=value; did you mean +experiment=ada?"]
         assert errors(conf, "paper/big") == ["paper/big: an argument is key=value; did you mean +experiment=paper/big?"]
+        assert errors(conf, "sampler={k_pos: 3, }")[0].endswith("; an argument is key=value")
         assert errors(conf, "big") == ["cannot read 'big': Error parsing override 'big'; an argument is key=value"]
 
     def test_every_wrong_argument_is_named_against_the_option_that_is_chosen(self, conf):

@@ -352,6 +352,13 @@ def test_numbers_that_are_answers(tmp_path, answer, is_usable):
         ({"answer_column": "a", "prompt_column": "a"}, "are both 'a'"),
         ({"prompt_pattern": "("}, "prompt_pattern = '\\(' is no regular expression"),
         ({"answer_pattern": "x"}, "answer_pattern = 'x' needs a group"),
+        (
+            {"answer_pattern": 5},
+            "data.source.answer_pattern must be text; got 5; write it in quotes: 'data.so",
+        ),
+        ({"system_prompt": False}, "system_prompt must be text; got False"),
+        ({"answer_column": 1, "task": 2}, "answer_column must be text; got 1.*task must be text; got 2"),
+        ({"filters": [{"column": "level", "minimum": 1}]}, "filters.0 is no filter; it needs a _target_, such as ada_"),
     ],
 )
 def test_impossible_settings_are_refused_at_construction(kwargs, message):
@@ -370,8 +377,15 @@ def test_all_prompts_of_a_set_of_its_own_can_be_held_out(tmp_path):
         with pytest.warns(UserWarning, match="1 training prompts of .* occur in"):
             assert contents(some.train_prompts()) == [row["prompt"] for row in ROWS[:3]]
         assert len(some.heldout_prompts()) == 1
-    with pytest.raises(ValueError, match=r"no training prompt of the 4 .* after holding out all"):
+    with pytest.raises(ValueError, match=r"holds out all .* that it trains on; set it to at most 3, or name .*heldout"):
         source(train, num_heldout=None).check()
+    with (
+        pytest.warns(UserWarning, match="4 training prompts of .* occur in"),
+        pytest.raises(ValueError, match=r"each of the 4 prompts in .*a\.jsonl occurs in .*a\.jsonl too; .*_path"),
+    ):
+        source(train, heldout_path=str(train), num_heldout=1).check()
+    with pytest.raises(ValueError, match=r"no training prompt of the 4 .* after holding out 4; lower .*num_heldout"):
+        source(train, num_heldout=4).check()
 
 
 def numbered(start, stop):

@@ -110,6 +110,8 @@ def test_what_two_sources_share_belongs_to_the_first_and_to_heldout_before_train
         ({"a": {"source": None, "wieght": 1}}, "found source, wieght"),
         ({"a": {"source": None, "weight": -1}}, "sources.a.weight must be a number of at least 0; got -1"),
         ({"a": {"source": None, "weight": "much"}}, "got 'much'"),
+        ({"a": {"source": "gsm8k"}}, "sources.a.source is no source; it needs a _target_, such as ada_.*; got gsm8k"),
+        ({"a": {"source": {"path": "b.jsonl"}}}, "sources.a.source is no source; it needs a _target_"),
         ({"a": {"source": None, "weight": 0}}, "every weight in data.source.sources is 0"),
     ],
 )
@@ -122,6 +124,11 @@ def test_a_mixture_within_a_mixture_is_refused():
     within = MixtureSource({"a": {"source": object(), "weight": 3}, "b": {"source": object()}}, seed=0)
     with pytest.raises(ValueError, match=r"data\.source\.sources\.c is a mixture itself.* its weight times that of c"):
         MixtureSource({"c": {"source": within}}, seed=0)
+
+
+def test_a_weight_that_makes_an_endless_epoch_is_refused(make):
+    with pytest.raises(ValueError, match=r"a.weight = 1e-09 makes an epoch of 4,000,000,004 .* raise it, or use 0"):
+        make(a=(0, 4, 0, 1e-9), b=(10, 12, 0, 1)).check()
 
 
 def test_an_error_of_a_source_names_it(make, tmp_path):

@@ -32,6 +32,13 @@ def grade(answer, text, extraction=None):
         ("$12$", "12", 1.0),
         ("12", r"\(12\)", 1.0),
         ("12", "$12.$", 1.0),
+        ("1000", "1'000", 1.0),
+        ("1_000.5", "1000.5", 1.0),
+        ("1 000", "1000", 1.0),
+        ("1\u00bd", "1.5", 1.0),
+        ("1", "1\u00bd", 0.0),
+        ("1000.5", "1,000\u00bd", 1.0),
+        ("1", "one\u00bd", 0.0),
         ("Paris", " paris. ", 1.0),
         ("New York", "new \n york", 1.0),
         ("1" * 600, "1" * 600, 1.0),
@@ -57,6 +64,8 @@ def test_equal_answers_are_right_and_others_wrong(answer, text, reward):
 def test_the_answer_is_looked_for_by_the_extraction():
     assert grade("12", "5 + 7 is 12, of course", LastNumber()) == 1.0
     assert grade("12", "no idea", LastNumber()) == 0.0
+    assert grade("1", "It is 1\u00bd.", LastNumber()) == 0.0
+    assert grade("1.5", "It is 1\u00bd.", LastNumber()) == grade("1\u00bd", "It is 1.5.", LastNumber()) == 1.0
 
 
 def test_a_prompt_without_an_answer_cannot_be_graded():

@@ -103,6 +103,8 @@ def test_a_path_that_names_no_function_is_refused_at_construction(path):
         (own("__doc__"), "has no function '__doc__'"),
         (own("by_position"), "prompt, text can only be given by position"),
         (own("with_star"), "texts can only be given by position"),
+        (own("Verdict"), "Verdict is a class, and what it makes is no reward; name an instance of it or a function"),
+        (trl("trl_in_turn"), "trl_in_turn yields, and a reward is returned; write return in place of yield"),
         (own("by_column", arguments={"bonuss": 1.0}), r"^reward\.reward\.arguments\.bonuss: .* has no parameter of"),
         (trl("trl_ids"), "requires completion_ids, which TRL's trainer has and a reward process has not"),
         (verl("verl_wrong"), "needs 'solution', 'truth'; what verl's functions are given: data_source"),
@@ -137,6 +139,11 @@ def test_a_missing_ground_truth_is_found_before_the_run():
 def test_what_is_no_finite_number_beside_verls_score_costs_no_reward():
     returned = {"score": 1.0, "acc": np.float32(0.5), "ok": np.bool_(True), "kl": math.nan, "x": 10**400, "why": "so"}
     assert verl("verl_mapping").graded(returned) == Verdict(1.0, None, {"acc": 0.5, "ok": 1.0})
+
+
+def test_a_mapping_without_score_is_an_error_that_says_what_there_is():
+    with pytest.raises(KeyError, match="verl_mapping returned a mapping without 'score'; it has: acc, reward"):
+        verl("verl_mapping").graded({"reward": 1.0, "acc": 1.0})
 
 
 @pytest.mark.parametrize(("make", "name"), [(own, "text"), (trl, "prompts"), (verl, "solution_str")])

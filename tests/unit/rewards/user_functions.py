@@ -68,6 +68,10 @@ def trl_two(completions, **kwargs):
     return [1.0, 0.0]
 
 
+def trl_in_turn(completions, **kwargs):
+    yield from (1.0 for _ in completions)
+
+
 def verl_number(data_source, solution_str, ground_truth, extra_info=None):
     return float(solution_str == ground_truth and data_source == "gsm8k" and extra_info["index"] == 3)
 

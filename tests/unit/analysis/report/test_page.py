@@ -142,6 +142,10 @@ def test_wrong_arguments_end_in_a_message(tmp_path, capsys):
     with pytest.raises(SystemExit):
         program.main(["nothing", "--output", "page.pdf"])
     assert "must end in .html" in capsys.readouterr().err
+    for level in ("nan", "inf", "much"):
+        with pytest.raises(SystemExit):
+            program.main(["runs", "--level", level])
+        assert f"{level} is no level of avg@k; use a finite number" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
