@@ -15,7 +15,8 @@ from __future__ import annotations
 STUDIES = "docs/studies/"
 MAIN = [f"{STUDIES}{name}.md" for name in ("cost_benefit", "real_model", "controls", "dropping_once")]
 TABLES = {
-    "README.md": [f"{STUDIES}cost_benefit.md", f"{STUDIES}real_model.md"],
+    "README.md": [f"{STUDIES}{name}.md" for name in ("cost_benefit", "real_model", "auto_protocol")],
+    "docs/auto.md": [f"{STUDIES}auto_protocol.md"],
     "docs/architecture.md": ["docs/performance.md"],
     "docs/choose/index.md": [f"{STUDIES}rule_costs.md"],
     "docs/start.md": [f"{STUDIES}real_model.md"],
@@ -29,7 +30,10 @@ TABLES = {
     "docs/use.md": ["docs/gpu.md", "docs/estimators.md"],
     "docs/when_to_use.md": [
         *MAIN,
-        *(f"{STUDIES}{name}.md" for name in ("rule_costs", "tiny_model", "default_model", "real_model_protocol")),
+        *(
+            f"{STUDIES}{name}.md"
+            for name in ("rule_costs", "tiny_model", "default_model", "real_model_protocol", "auto_protocol")
+        ),
     ],
 }
 """By page, the pages whose tables it quotes."""
@@ -84,6 +88,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     },
     "docs/extending.md": {"1.7": "calc 1 / 0.60"},
     "docs/auto.md": {
+        "0.15": TINY, "0.9": "research/studies/field/auto.py", "0.93": "research/studies/field/auto.py",
         "0.05": "the default of curriculum.alpha",
         "3.0": "the logarithm of 20, to one digit",
         "1.4": "calc 2 ** 0.5",

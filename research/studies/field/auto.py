@@ -28,7 +28,7 @@ from research.studies.field.setting import FLOAT32, FOLDER, NUM_HELDOUT, NUM_TRA
 from research.studies.field.sums import ALIKE, WIDE, Mixture, write
 from research.studies.field.tune import TUNING
 from research.studies.measured import NUM_SAMPLES, measure, measured, spent
-from research.studies.pairs import AUTO, GRPO, Arm, PairStudy, Row, Task, relative
+from research.studies.pairs import AUTO, GRPO, Arm, PairStudy, Row, Task, relative, share_chosen
 from research.studies.runs import ROOT, StudyRun
 
 RESULTS = DOCS / "studies" / "auto"
@@ -200,9 +200,22 @@ def start_table() -> str:
     return markdown([*head, "never right", "always right"], rows) if rows else "No figures yet.\n"
 
 
+def summary_table() -> str:
+    """Return ``auto`` beside the best fixed method, in generated tokens, of the tasks that have all their pairs."""
+    rows = []
+    for prompts in STUDY.tasks.values():
+        if STUDY.num_pairs(prompts) == len(SEEDS):
+            curves, of_auto = STUDY.curves(prompts), STUDY.rows(prompts)[AUTO].values()
+            own, best = (time_scale(curves[GRPO], curves[arm], TOKENS).written(".2f") for arm in (AUTO, prompts.best))
+            chosen = np.mean([share_chosen(row) for row in of_auto])
+            rows.append([prompts.title, own, "1 (GRPO)" if prompts.best == GRPO else best, f"{chosen:.0%}"])
+    head = ["task", "`auto`", "method expected to be best", "updates of `auto` after a choice"]
+    return markdown(head, rows) if rows else "No figures yet: no task has all its pairs.\n"
+
+
 def tables() -> dict[str, Callable[[], str]]:
     """Return what makes the tables, by the names that they have in pages."""
-    return STUDY.tables("auto_field") | {"auto_field_start": start_table}
+    return STUDY.tables("auto_field") | {"auto_field_start": start_table, "auto_field_summary": summary_table}
 
 
 def prepare_all() -> None:
