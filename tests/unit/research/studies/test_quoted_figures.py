@@ -8,7 +8,7 @@ import pytest
 from research.studies.real_model.compare import decisions
 
 DOCS = Path(__file__).parents[4] / "docs"
-STUDIES = ("cost_benefit", "controls", "dropping_once", "real_model", "gradient_variance")
+STUDIES = ("auto_protocol", "cost_benefit", "controls", "dropping_once", "real_model", "gradient_variance")
 TABLES = [*(DOCS / "studies" / f"{name}.md" for name in STUDIES), DOCS / "trl.md"]
 QUOTING = [*TABLES, DOCS / "when_to_use.md", DOCS.parent / "README.md"]
 _GENERATED = re.compile(r"<!-- table: \w+ -->.*?<!-- end -->", re.DOTALL)
