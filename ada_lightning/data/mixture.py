@@ -16,7 +16,7 @@ from ada_lightning.data.report import ReadingReport
 
 _KEYS = {"source", "weight"}
 _LONG_EPOCH = 10_000_000
-"""Prompts; longer ones are refused unless there are nearly as many prompts."""
+"""Prompts of an epoch. More are refused, unless they are at most ten times those that there are."""
 
 
 class MixtureSource:

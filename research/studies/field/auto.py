@@ -203,14 +203,13 @@ def start_table() -> str:
 def summary_table() -> str:
     """Return ``auto`` beside the best fixed method, in generated tokens, of the tasks that have all their pairs."""
     rows = []
-    for prompts in STUDY.tasks.values():
-        if STUDY.num_pairs(prompts) == len(SEEDS):
-            curves, of_auto = STUDY.curves(prompts), STUDY.rows(prompts)[AUTO].values()
-            own, best = (time_scale(curves[GRPO], curves[arm], TOKENS).written(".2f") for arm in (AUTO, prompts.best))
+    for kind in STUDY.tasks.values():
+        if STUDY.num_pairs(kind) == len(SEEDS):
+            curves, of_auto = STUDY.curves(kind), STUDY.rows(kind)[AUTO].values()
+            own, best = (time_scale(curves[GRPO], curves[arm], TOKENS).written(".2f") for arm in (AUTO, kind.best))
             chosen = np.mean([share_chosen(row) for row in of_auto])
-            rows.append([prompts.title, own, "1 (GRPO)" if prompts.best == GRPO else best, f"{chosen:.0%}"])
-    head = ["task", "`auto`", "method expected to be best", "updates of `auto` after a choice"]
-    return markdown(head, rows) if rows else "No figures yet: no task has all its pairs.\n"
+            rows.append([kind.title, own, "1 (GRPO)" if kind.best == GRPO else best, f"{chosen:.0%}"])
+    return markdown(["task", "`auto`", "method expected to be best", "updates of `auto` after a choice"], rows)
 
 
 def tables() -> dict[str, Callable[[], str]]:
