@@ -240,7 +240,8 @@ class Brain:
             chosen = [pool for pool in pools if slot in (None, pool.slot)] if step in (None, known) else []
             while True:
                 for pool in chosen if for_good else ():
-                    pool.launch(pool.want())
+                    if number_wanted := pool.want():
+                        pool.launch(number_wanted)
                 lost = [(pool, index) for pool in chosen for index in pool.open_indices()]
                 for pool, index in lost:
                     pool.add(index, failed=why, num_tokens=0)

@@ -308,7 +308,9 @@ class Core:
         drawn = pools.pools_drawn()
         if self._method.refill.is_on:
             self._queue_at(self._step).num_used = pools.step.stats.num_prompts
-        costs = StepCosts.of(pools.finish(), *map(float, seconds))
+        groups, curriculum = pools.finish(), self._method.curriculum
+        weighs_costs = curriculum is not None and curriculum.weighs_costs
+        costs = StepCosts.of(groups, *map(float, seconds)) if weighs_costs else None
         if len(self._open) > 1:  # an estimator learns from the prompts that it predicted last
             self._method.estimator.predict([pool.prompt for pool in drawn], _no_policy)
         self._method.learn(drawn, metrics or {}, costs=costs)

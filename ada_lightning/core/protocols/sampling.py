@@ -58,6 +58,11 @@ class Curriculum(Part):
         """Whether it learns from the steps itself, in addition to the pass rates that an estimator remembers."""
         return type(self).observe is not Curriculum.observe
 
+    @property
+    def weighs_costs(self) -> bool:
+        """Whether it wants to know what a step cost (:meth:`note_costs`); nobody counts that for the others."""
+        return type(self).note_costs is not Curriculum.note_costs
+
     def choose(
         self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:

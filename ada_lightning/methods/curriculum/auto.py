@@ -144,12 +144,12 @@ class AutoCurriculum(ExpectedUsefulness):
         if num_prompts < FEWEST_PROMPTS:
             raise ValueError(
                 f"curriculum=auto compares prompts within a step and needs at least {FEWEST_PROMPTS} of them; got "
-                f"{num_prompts}. Use data.prompts_per_step={FEWEST_PROMPTS} or more, or curriculum=uniform"
+                f"{num_prompts}. Use {FEWEST_PROMPTS} prompts a step or more (data.prompts_per_step), or curriculum=uniform"
             )
         if (num_known := num_distinct(prompts)) <= num_prompts:
             raise ValueError(
                 f"curriculum=auto has nothing to choose: there are {num_known} training prompts, and a step takes "
-                f"{num_prompts}. Use fewer in data.prompts_per_step, or curriculum=uniform"
+                f"{num_prompts}. Use fewer prompts a step (data.prompts_per_step), or curriculum=uniform"
             )
 
     def num_candidates(self, num_prompts: int) -> int | None:

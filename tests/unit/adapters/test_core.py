@@ -14,6 +14,8 @@ import pytest
 from ada_lightning.adapters import Core, Pools
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.options import use
+from ada_lightning.core.protocols import StepCosts
+from ada_lightning.methods.curriculum.auto import AutoCurriculum
 from ada_lightning.methods.estimators import BetaHistory, EmaEstimator
 from ada_lightning.methods.find import find_recipe, recipe_names
 from ada_lightning.methods.hints import PrefixHints
@@ -299,6 +301,18 @@ def test_seconds_that_no_clock_says_are_refused_before_anything_is_learned(secon
         core.tell(pools, seconds=seconds)
     core.tell(pools, seconds=(np.float32(1.0), 0))
     assert core.step == 1
+
+
+def test_auto_hears_what_a_step_trained_and_took(monkeypatch):
+    heard = []
+    monkeypatch.setattr(AutoCurriculum, "note_costs", lambda curriculum, costs: heard.append(costs))
+    core = Core("auto", {f"p{number}": f"text {number}" for number in range(40)}, seed=1)
+    pools = core.choose(8)
+    fill(pools)
+    core.tell(pools, seconds=(2.0, 3.0))
+    trained = {pool.slot: sum(3 + row.index for row in pool.kept()) for pool in pools}
+    assert set(trained.values()) != {0}
+    assert heard == [StepCosts(trained, 2.0, 3.0)]
 
 
 @pytest.mark.parametrize("prompts", [range(4), {"a": [{"role": "user", "content": "2 + 3?"}]}, [{"prompt": "2 + 3?"}]])
