@@ -144,7 +144,8 @@ class AutoCurriculum(ExpectedUsefulness):
         if num_prompts < FEWEST_PROMPTS:
             raise ValueError(
                 f"curriculum=auto compares prompts within a step and needs at least {FEWEST_PROMPTS} of them; got "
-                f"{num_prompts}. Use {FEWEST_PROMPTS} prompts a step or more (data.prompts_per_step), or curriculum=uniform"
+                f"{num_prompts}. Use {FEWEST_PROMPTS} prompts a step or more (data.prompts_per_step), "
+                "or curriculum=uniform"
             )
         if (num_known := num_distinct(prompts)) <= num_prompts:
             raise ValueError(
