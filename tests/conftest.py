@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import functools
 import os
-import sys
 
 # Workers that run side by side share the cores. Not in the process that starts them: they would inherit its number, and
 # two processes of two threads on two cores wait for each other a hundred times as long as they compute.
@@ -48,37 +46,6 @@ def _composes_once():
     undo = compose_once()
     yield
     undo()
-
-
-@pytest.fixture(scope="session")
-def _drawn():
-    return {}
-
-
-@pytest.fixture(autouse=True)
-def _draws_the_same_prompts_once(_drawn):
-    """Checking a configuration draws its prompts, two thousand as the default has them: a fifth of a second.
-
-    Where the module is imported already: it takes seconds, and most tests have no use for it.
-    """
-    module = sys.modules.get("ada_lightning.data.reasoning_gym")
-    if module is None:
-        yield
-        return
-    source = module.ReasoningGymSource
-    split = source._split
-
-    def split_once(self):
-        counts = self.num_train_by_task, self.num_heldout_by_task
-        key = repr((self.configs, *counts, self.seed, self.system_prompt))
-        if key not in _drawn:
-            _drawn[key] = split.func(self)
-        return tuple(list(prompts) for prompts in _drawn[key])
-
-    source._split = functools.cached_property(split_once)
-    source._split.__set_name__(source, "_split")
-    yield
-    source._split = split
 
 
 @pytest.fixture(scope="session")

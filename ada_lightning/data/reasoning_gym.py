@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import pickle
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,9 @@ from ada_lightning.rewards.reasoning_gym import check_verifier_is_safe, reasonin
 _SET_BY_US = {"seed": "data.source.seed", "size": "data.source.num_train and data.source.num_heldout"}
 _MAX_REPEATS = 2000
 """Questions seen before, in a row, after which a task counts as exhausted."""
+_MOST_MADE = 4
+_MADE: dict[str, tuple[tuple[Prompt, ...], tuple[Prompt, ...]]] = {}
+"""Training and held-out prompts of the sources that were made last, by what they are made of."""
 
 
 class ReasoningGymSource:
@@ -89,9 +93,21 @@ class ReasoningGymSource:
         self.train_prompts()
 
     @cached_property
-    def _split(self) -> tuple[list[Prompt], list[Prompt]]:
-        for task, config in self.configs.items():
-            _check_task(task, config)
+    def _split(self) -> tuple[tuple[Prompt, ...], tuple[Prompt, ...]]:
+        # A run makes its source twice, for the check and for the steps, and the prompts once.
+        made_of = json.dumps(
+            [self.configs, self.num_train_by_task, self.num_heldout_by_task, self.seed, self.system_prompt]
+        )
+        if (split := _MADE.get(made_of)) is None:
+            for task, config in self.configs.items():
+                _check_task(task, config)
+            split = self._make()
+            while len(_MADE) >= _MOST_MADE:
+                del _MADE[next(iter(_MADE))]  # the oldest
+            _MADE[made_of] = split
+        return split
+
+    def _make(self) -> tuple[tuple[Prompt, ...], tuple[Prompt, ...]]:
         seen: set[str] = set()
         train: list[Prompt] = []
         heldout: list[Prompt] = []
@@ -104,7 +120,7 @@ class ReasoningGymSource:
         order = random.Random(f"{self.seed}/order")
         order.shuffle(train)
         order.shuffle(heldout)
-        return train, heldout
+        return tuple(train), tuple(heldout)
 
     def _draw(self, task: str, config: Mapping[str, Any], num_needed: int, seen: set[str]) -> list[Prompt]:
         # Entry i of a task is made from seed + i: neighbouring seeds would share nearly all their questions.

@@ -4,6 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from ada_lightning.core.records import Completion
+from ada_lightning.data import reasoning_gym
 from ada_lightning.data.reasoning_gym import ReasoningGymSource
 from ada_lightning.rewards.extraction import WholeResponse
 from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
@@ -12,8 +13,8 @@ SMALL_SUMS = {"chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "ma
 
 
 @pytest.fixture(autouse=True)
-def _draws_the_same_prompts_once():
-    """Not here: each source draws its own."""
+def _nothing_made(monkeypatch):
+    monkeypatch.setattr(reasoning_gym, "_MADE", {})
 
 
 def make(tasks=SMALL_SUMS, num_train=60, num_heldout=20, seed=1, **kwargs):
@@ -59,6 +60,21 @@ def test_the_same_seed_gives_the_same_prompts_and_another_seed_others():
     assert ids[0] == "dd1dfbb30a598d38"  # on every machine
 
 
+def test_the_same_prompts_are_drawn_once_and_each_setting_makes_its_own(monkeypatch):
+    drawn = []
+    draw = ReasoningGymSource._draw
+    monkeypatch.setattr(ReasoningGymSource, "_draw", lambda self, *args: drawn.append(self) or draw(self, *args))
+    first, *others = [{}, {"seed": 2}, {"num_train": 61}, {"num_heldout": 19}, {"system_prompt": "Be brief."}]
+    made = [make(**first).train_prompts(), make(**first).train_prompts()]
+    assert len(drawn) == 1
+    assert made[0] is made[1]
+    assert len({str(prompts) for prompts in [made[0], *(make(**other).train_prompts() for other in others)]}) == 5
+    assert len(drawn) == 5
+    assert len(reasoning_gym._MADE) == 4
+    assert make(**first).train_prompts() == made[0]  # drawn anew
+    assert len(drawn) == 6
+
+
 def test_heldout_questions_are_as_hard_as_training_questions():
     """One-digit sums are few and repeat often: drawn first, they would crowd the held-out prompts."""
     source = make(num_train=600, num_heldout=200)
@@ -87,7 +103,7 @@ def test_config_nodes_become_plain_values_and_nothing_may_be_held_out():
     assert type(prompt.reference["config"]) is dict
     assert prompt.reference["config"]["max_num_candidates"] == 3
     assert [message["role"] for message in prompt.messages] == ["user"]
-    assert source.heldout_prompts() == []
+    assert not source.heldout_prompts()
 
 
 @pytest.mark.parametrize(
