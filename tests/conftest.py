@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.heap import settle_imports
+from tests.thinned import leave_for_later
 
 settings.register_profile("here", max_examples=30, deadline=None)  # a busy machine is no failure
 settings.load_profile("here")
@@ -30,8 +31,10 @@ def pytest_itemcollected(item):
         item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
 def pytest_collection_modifyitems(items):
     """Whole runs come first: short tests then fill the time until the last worker is through."""
+    leave_for_later(items)
     items.sort(key=lambda item: "integration" not in item.path.parts)
 
 

@@ -61,6 +61,7 @@ def test_a_core_from_a_state_goes_on_as_the_one_it_was_taken_from(rule):
     assert_same([*first, *play_core(resumed, "shuffled", num_steps=2)], truth(rule))
 
 
+@pytest.mark.thinned(14)
 @pytest.mark.parametrize("name", TAPES)
 def test_every_experiment_that_is_taken_does_what_its_tape_says(name):
     overrides = {key: json.loads(value) for key, value in (text.split("=") for text in TWEAKS.get(name, ()))}

@@ -156,6 +156,7 @@ def test_prompts_come_in_epochs_however_many_a_step_took(dynamic):
         assert len(set(seen[epoch * NUM_PROMPTS : (epoch + 1) * NUM_PROMPTS])) >= NUM_PROMPTS - 4
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("curriculum", [UniformCurriculum, GresoCurriculum])
 @pytest.mark.parametrize("name", REFILLS)
 def test_a_killed_run_goes_on_as_one_that_never_stopped(name, curriculum, tmp_path):

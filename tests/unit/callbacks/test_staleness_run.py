@@ -490,6 +490,7 @@ def test_a_pool_that_is_lost_is_replaced_and_its_steps_are_those_of_before(tmp_p
     assert run.outcome() == fit(tmp_path / "emulated", 2).outcome()
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("num_minibatches", [1, 2])
 @pytest.mark.parametrize("beside", [{}, {"beside": True}, {"beside": True, "num_engines": 3}])
 @pytest.mark.parametrize("k", [1, 2])

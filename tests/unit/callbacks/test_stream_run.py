@@ -97,6 +97,7 @@ METHODS = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", METHODS)
 def test_a_killed_run_goes_on_like_one_that_never_stopped_bit_by_bit(name, tmp_path):
     """With a generator, whose rows are counted; killed after a step or between its two updates."""

@@ -222,6 +222,7 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(fi
 six_examples = settings(max_examples=6, deadline=None, derandomize=True)
 
 
+@pytest.mark.thinned(40)
 @every_case
 @six_examples
 @given(order=ORDERS, num_slots=st.sampled_from((1, 5, 16, 64)))
@@ -231,6 +232,7 @@ def test_any_order_gives_the_same_groups(case, order, num_slots):
     assert result_of(step) == in_order((case[0], "plain" if case[1] == "ahead" else case[1], case[2]))
 
 
+@pytest.mark.thinned(40)
 @every_case
 @six_examples
 @given(order=ORDERS, num_tells=st.integers(0, 40))

@@ -45,6 +45,7 @@ def card(*arguments):
     return objective_card(composed_settings([f"+experiment={arguments[0]}", *arguments[1:]]), trainer="ada")
 
 
+@pytest.mark.thinned(16)
 @pytest.mark.parametrize("name", [name for name in experiments(CONFIG_DIR) if not name.startswith("paper/")])
 def test_it_says_what_a_run_says_first(name):
     cfg = composed([f"+experiment={name}"])

@@ -28,6 +28,7 @@ def case_name(case):
     return "-".join([kind, *(str(value) for value in options.values())])
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_two_processes_give_the_weights_of_one(pair, tiny_path, case):
     kind, options = case

@@ -124,6 +124,7 @@ CURRICULA = {
 }
 
 
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("num_minibatches", "interrupt_after"), [(1, 5), (2, 9)], ids=["after a step", "within one"])
 @pytest.mark.parametrize("name", CURRICULA)
 def test_a_killed_run_goes_on_with_the_prompts_of_one_that_never_stopped(

@@ -65,6 +65,7 @@ def distance(selection_of, advantage, reduction=None):
     return float((draws.mean(0) - whole).norm()), float(error), float(whole.norm())
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(
     "advantage",
     [PoolMeanAdvantage(normalize_std=True), ExactAdvantage(objective=LogObjective()), WeightedLeaveOneOutAdvantage()],

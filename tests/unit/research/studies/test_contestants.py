@@ -20,6 +20,7 @@ def prompts(file):
     return [json.loads(line)["prompt"] for line in file.read_text().splitlines()]
 
 
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_a_configuration_that_would_start(problem_files, composed, method):
     run = setting.field_run("tuning", method, Settings(1e-4, 8), seed=0, max_tokens=1000, points=5)
@@ -29,6 +30,7 @@ def test_every_method_is_a_configuration_that_would_start(problem_files, compose
     assert cfg.data.num_minibatches == METHODS[method].updates
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("method", SMOLLM2_METHODS)
 def test_every_run_of_the_default_model_would_start(composed, task, method):

@@ -133,6 +133,7 @@ def test_one_kernel_attends_to_all_documents(architecture, share_prompts, monkey
     torch.testing.assert_close(gradients(model, ours), gradients(model, expected), **CLOSE)
 
 
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("way", ["short", "long", *["the device's"] * (DEVICE == "cuda")])  # a CPU's is the first
 @pytest.mark.parametrize("share_prompts", [True, False])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
