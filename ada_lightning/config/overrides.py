@@ -224,23 +224,30 @@ def _parse(lines: Sequence[str], experiments: Collection[str] = ()) -> tuple[lis
     return overrides, errors
 
 
-def _is_choice(loader: ConfigLoader, override: Override) -> bool:
+def _is_choice(loader: Any, override: Override) -> bool:
     group = override.key_or_group
     parent, _, last = group.rpartition("/")
-    is_group = last in loader.list_groups(parent)
+    is_group = last in _subgroups(loader, parent)
     return is_group and not isinstance(override.value(), dict)  # sampler={k_pos: 2} sets keys
 
 
-def _options(loader: ConfigLoader, group: str) -> list[str]:
+def _options(loader: Any, group: str) -> list[str]:
     options = _offered(loader, group)
-    for subgroup in loader.list_groups(group):
+    for subgroup in _subgroups(loader, group):
         options += [f"{subgroup}/{option}" for option in _options(loader, f"{group}/{subgroup}")]
     return sorted(options)
 
 
-def _offered(loader: ConfigLoader, group: str) -> list[str]:
+def _offered(loader: Any, group: str) -> list[str]:
     """Options of a group, without files such as ``_service``, which others build on."""
-    return [name for name in loader.get_group_options(group, ObjectType.CONFIG) if not name.startswith("_")]
+    # Not by the loader's own method, which first copies the search path: most of the time that this check takes.
+    names = loader.repository.get_group_options(group, ObjectType.CONFIG)
+    return [name for name in names if not name.startswith("_")]
+
+
+def _subgroups(loader: Any, parent: str) -> list[str]:
+    found: list[str] = loader.repository.get_group_options(parent, ObjectType.GROUP)
+    return found
 
 
 def _values(override: Override) -> list[str]:
