@@ -25,7 +25,7 @@ from ada_lightning.programs.start import CONFIG_DIR, UNREAD_TEXT
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.files import allow_open_files
-from ada_lightning.run.resume import changed_settings, check_method, experiment_option
+from ada_lightning.run.resume import changed_settings, check_method, check_optimizer, experiment_option
 from ada_lightning.run.run_dir import RunCompleteError, RunDir, make_private, name_problem
 from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.run.sweep import JobError, Sweep
@@ -107,7 +107,8 @@ def changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
     """Say what a run that is to be continued will do in another way than before.
 
     Raises:
-        ValueError: it would be another method, and that is not allowed; or it is another job of the sweep.
+        ValueError: it would be another method, and that is not allowed; or it is another job of the sweep; or another
+            optimiser.
     """
     if cfg.ckpt is None or not run_dir.has_checkpoint() or not (stored := run_dir.stored_config()):
         return []
@@ -122,6 +123,7 @@ def changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
         options = experiment_option(stored, experiments(CONFIG_DIR)) or f"those in {run_dir.path / 'config.yaml'}"
         command = run_dir.stored_command() or f"{options} ..."
         check_method(stored, new, way_back=f"{command} ckpt=last {run_dir.option}")
+    check_optimizer(stored, new)
     changed = [f"  {key}: {old} -> {now}" for key, (old, now) in changes.items()]
     return ["continuing with other settings than before:", *changed] if changed else []
 
