@@ -252,8 +252,15 @@ class Delivery:
             target = self.read_target()  # first: what was logged before the status changed is sent before it
             if self._run is None:
                 uri = self.tracking_uri or target["tracking_uri"]
-                self._run = MlflowRun(tracking_uri=uri, run_id=self.run_dir.mlflow_run_id, target=target)
-                self.run_dir.write_mlflow_run_id(self._run.run_id)
+                known = self.run_dir.mlflow_run_id
+                run = MlflowRun(tracking_uri=uri, run_id=known, target=target)
+                if known and run.run_id != known:
+                    log.warning(
+                        "MLflow at %s does not have run %s of this folder; it gets all of it", hidden(uri), known
+                    )
+                    self._forget()
+                self.run_dir.write_mlflow_run_id(run.run_id)
+                self._run = run
             if with_metrics:
                 self._send_metrics(self._run)
             for name, version, write in self._facts_of(target, is_final=is_final):
@@ -313,6 +320,11 @@ class Delivery:
         """Cells of a row that MLflow does not have."""
         known = {"step": row["step"], TIME_COLUMN: row[TIME_COLUMN]} | self._rows.get(int(row["step"]), {})
         return {name: cell for name, cell in row.items() if cell and known.get(name) != cell}
+
+    def _forget(self) -> None:
+        """Deliver everything anew: the store that had it is not the one of now."""
+        write_text(self._delivered_file, "")
+        self._load()
 
     def _load(self) -> None:
         """Read what was delivered; a line that a kill cut off is none, and what it said is sent once more."""

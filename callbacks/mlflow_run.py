@@ -53,7 +53,8 @@ class MlflowRun:
 
     Args:
         tracking_uri: store or server.
-        run_id: run to continue; empty for the run with the target's ``key``, or else a new one.
+        run_id: run to continue; empty, or one that the store does not have, for the run with the target's ``key``, or
+            else a new one.
         target: ``experiment_name``, made if it does not exist; ``run_name`` in the UI. ``parent`` is the name of the
             sweep this run belongs to, empty for a single run. ``key`` identifies a run whose id is not known yet.
             ``source`` is the program that trains. ``start_ms`` since 1970 is when a new run began, 0 for now.
@@ -64,8 +65,8 @@ class MlflowRun:
             os.environ.setdefault(variable, value)
         logging.getLogger("alembic").setLevel(logging.WARNING)
         self.client = _client(tracking_uri)
-        self.run_id = run_id
-        if not run_id:
+        self.run_id = run_id if run_id and self._has(run_id) else ""
+        if not self.run_id:
             experiment_id = self._experiment_id(target["experiment_name"], tracking_uri)
             self.run_id = self._find(experiment_id, KEY_TAG, target["key"]) or self._create(experiment_id, target)
 
@@ -151,6 +152,18 @@ class MlflowRun:
             best = max(measured, key=lambda run: run.data.metrics[key])
             self.client.set_tag(parent, "best_run", best.info.run_name)
             self.client.log_metric(parent, f"best/{key}", best.data.metrics[key])
+
+    def _has(self, run_id: str) -> bool:
+        """Whether the store has a run: it may be another store than before, or have been deleted since."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self.client.get_run(run_id)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return False
+        return True
 
     def _experiment_id(self, name: str, tracking_uri: str) -> str:
         if experiment := self.client.get_experiment_by_name(name):

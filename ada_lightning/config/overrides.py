@@ -17,7 +17,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -54,13 +54,32 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
         with _loader(config_dir, arguments.config_dir) as loader:
             name = arguments.config_name or config_name
             overrides, errors = _parse(arguments.overrides, _bare_experiments(loader, name, arguments.overrides))
+            swept = [override for override in overrides if override.is_sweep_override()]
             if not arguments.multirun:
-                errors += [_sweep_error(override) for override in overrides if override.is_sweep_override()]
+                errors += [_sweep_error(override) for override in swept]
+            else:
+                errors += [message for override in swept if (message := _empty_sweep_error(loader, override))]
             if overrides or name != config_name:
                 errors = errors or _override_errors(loader, name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         errors.append(_composition_error(str(error)))
     return errors
+
+
+def options_first(argv: Sequence[str]) -> list[str]:
+    """Put ``key=value`` arguments behind the options: argparse takes them only where they stand together.
+
+    Example:
+        >>> options_first(["+experiment=grpo", "-m", "seed=0,1"])
+        ['-m', '+experiment=grpo', 'seed=0,1']
+    """
+    if _unknown_flags(argv):
+        return list(argv)
+    overrides = get_args_parser().parse_known_intermixed_args(list(argv))[0].overrides
+    options = list(argv)
+    for override in overrides:
+        options.remove(override)
+    return [*options, *overrides]
 
 
 def folders_of_ones_own(argv: Sequence[str]) -> list[Path]:
@@ -76,6 +95,17 @@ def _sweep_error(override: Override) -> str:
     line = override.input_line or ""
     key, _, values = line.partition("=")
     return f"{line}: several values start a sweep of runs: add -m. If you mean one list: {key}=[{values}]"
+
+
+def _empty_sweep_error(loader: ConfigLoader, override: Override) -> str:
+    """Say where values that are to be swept are none: Hydra starts no job then, and calls it a success."""
+    line, group = override.input_line, override.key_or_group
+    value = override.value()
+    if isinstance(value, Glob):
+        options = _offered(loader, group)
+        return "" if value.filter(options) else f"{line}: no option of {group} matches; options: {', '.join(options)}"
+    is_empty = override.is_range_sweep() and next(override.sweep_iterator(), None) is None
+    return f"{line}: no value is in this range, so no job would run; range(0,3) is 0, 1, 2" if is_empty else ""
 
 
 def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], program: str) -> list[str]:

@@ -49,7 +49,7 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     Returns:
         The command line for Hydra, without passwords of tracking stores.
     """
-    from ada_lightning.config.overrides import folders_of_ones_own, override_errors
+    from ada_lightning.config.overrides import folders_of_ones_own, options_first, override_errors
     from ada_lightning.methods.catalog import add_own
     from ada_lightning.run.scratch import use_own_scratch
     from ada_lightning.run.terminal import plain_warnings
@@ -59,7 +59,7 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     plain_warnings()
     use_own_scratch()
     try:
-        arguments = expand(take_from_start(argv))
+        arguments = options_first(expand(take_from_start(argv)))
     except ValueError as error:
         sys.exit(f"error: {error}")
     for folder in folders_of_ones_own(arguments):

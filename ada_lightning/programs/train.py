@@ -9,11 +9,12 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from ada_lightning.config.overrides import sweep_jobs
 from ada_lightning.methods.catalog import experiments
@@ -24,7 +25,7 @@ from ada_lightning.programs.start import CONFIG_DIR, UNREAD_TEXT
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.files import allow_open_files
-from ada_lightning.run.resume import changed_settings, check_method, experiment_option
+from ada_lightning.run.resume import changed_settings, check_method, check_optimizer, experiment_option
 from ada_lightning.run.run_dir import RunCompleteError, RunDir, make_private, name_problem
 from ada_lightning.run.stopping import RunStoppedError
 from ada_lightning.run.sweep import JobError, Sweep
@@ -106,16 +107,24 @@ def changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
     """Say what a run that is to be continued will do in another way than before.
 
     Raises:
-        ValueError: it would be another method, and that is not allowed.
+        ValueError: it would be another method, and that is not allowed; or it is another job of the sweep; or another
+            optimiser.
     """
     if cfg.ckpt is None or not run_dir.has_checkpoint() or not (stored := run_dir.stored_config()):
         return []
     new = yaml.safe_load(OmegaConf.to_yaml(cfg, resolve=True))
+    changes = changed_settings(stored, new)
+    if moved := [f"{key}: {old} -> {now}" for key, (old, now) in changes.items() if key in SWEEP.swept]:
+        raise ValueError(
+            f"{run_dir.path} is of another job of the sweep ({'; '.join(moved)}): jobs are known by their number; "
+            "repeat the values in the order that they had, or name this sweep anew: run_name=<new name>"
+        )
     if not cfg.allow_other_method:
         options = experiment_option(stored, experiments(CONFIG_DIR)) or f"those in {run_dir.path / 'config.yaml'}"
         command = run_dir.stored_command() or f"{options} ..."
-        check_method(stored, new, way_back=f"{command} {how_to_continue(run_dir)}")
-    changed = [f"  {key}: {old} -> {now}" for key, (old, now) in changed_settings(stored, new).items()]
+        check_method(stored, new, way_back=f"{command} ckpt=last {run_dir.option}")
+    check_optimizer(stored, new)
+    changed = [f"  {key}: {old} -> {now}" for key, (old, now) in changes.items()]
     return ["continuing with other settings than before:", *changed] if changed else []
 
 
@@ -186,15 +195,46 @@ def name_sweep(loggers: DictConfig, sweep: str) -> None:
 
 
 def foresee_refusals(argv: Sequence[str]) -> None:
-    """Say which jobs of a sweep will be refused, before the first of them, which may take hours."""
+    """Say which jobs of a sweep will be refused, before the first of them, which may take hours.
+
+    Raises:
+        SystemExit: the sweep has no folder that can be its own, which Hydra would make by itself.
+    """
     jobs = sweep_jobs(argv, CONFIG_DIR, "train")
     SWEEP.num_planned = len(jobs)
+    if problem := _folder_problem([cfg for _, cfg in jobs]):
+        sys.exit(f"error: {problem}")
+    SWEEP.swept = _swept_settings([cfg for _, cfg in jobs])
     for number, (overrides, cfg) in enumerate(jobs):
-        if problem := name_problem(str(cfg.run_name)):
-            sys.exit(f"error: {problem}")  # Hydra makes the folder of the sweep by itself
         try:
             check(cfg, is_sweep=True)
         except ValueError as error:
             print(f"job {number} will be refused ({' '.join(overrides)}): {error}", file=sys.stderr, flush=True)
         except ImportError:
             return  # each job explains a broken installation
+
+
+def _folder_problem(jobs: Sequence[DictConfig]) -> str:
+    """Say why the jobs of a sweep cannot lie in one folder; an empty text where they can."""
+    folders: dict[str, None] = {}  # a set that keeps the order
+    for cfg in jobs:
+        OmegaConf.copy_cache(jobs[0], cfg)  # the time, which may be part of a name, is that of the first job
+        if problem := name_problem(str(cfg.run_name)):
+            return problem
+        folders[str(cfg.run_dir)] = None
+    if len(folders) > 1:
+        return (
+            f"a sweep has one folder, with its jobs in the folders 0, 1, ... of it, and these jobs name {len(folders)} "
+            f"({', '.join(folders)}); give the sweep one name: run_name=<name>"
+        )
+    used = [folder for folder in folders if (Path(folder) / "config.yaml").exists()]
+    return f"{used[0]} is the folder of a run; give the sweep a name of its own: run_name=<new name>" if used else ""
+
+
+def _swept_settings(jobs: Sequence[DictConfig]) -> set[str]:
+    """Return the dotted keys in which jobs differ; none where one cannot be resolved, as it says when it starts."""
+    try:
+        settings: list[Any] = [OmegaConf.to_container(cfg, resolve=True) for cfg in jobs]
+    except OmegaConfBaseException:
+        return set()
+    return {key for later in settings[1:] for key in changed_settings(settings[0], later)}

@@ -70,6 +70,20 @@ def check_method(old: Mapping[str, Any], new: Mapping[str, Any], *, way_back: st
         )
 
 
+def check_optimizer(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Refuse an optimiser of another class, which would look in vain for its own state at the first update.
+
+    Raises:
+        ValueError: the run had another optimiser.
+    """
+    was, now = _class_name(old, "optimizer"), _class_name(new, "optimizer")
+    if "optimizer" in old and was != now:
+        raise ValueError(
+            f"optimizer: {was} -> {now}: this run's checkpoint holds the state of {was}, and not of {now}; "
+            f"continue with optimizer._target_={old['optimizer']['_target_']}, or start a new run"
+        )
+
+
 def check_same_shape(initial: Path, checkpoint: Path) -> None:
     """Refuse a model whose weights the checkpoint's cannot replace, before any of the two folders is loaded.
 

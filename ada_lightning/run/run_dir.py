@@ -98,8 +98,8 @@ class RunDir:
             or_start: start it where it left no checkpoint, whatever else it left.
 
         Raises:
-            ValueError: a fresh start in a used folder, a resume without a checkpoint to continue from, another process
-                that is at work in the folder, or a folder that this user may not write to.
+            ValueError: a fresh start in a used folder or in that of a sweep, a resume without a checkpoint to continue
+                from, another process that is at work in the folder, or a folder that this user may not write to.
         """
         parts = (self.path / "config.yaml", self.metrics_csv, self.checkpoints)
         used = [] if resume else [part.name for part in parts if part.exists()]
@@ -107,6 +107,11 @@ class RunDir:
             raise ValueError(
                 f"the run folder {self.path} is in use (it has {', '.join(used)}); to continue that run: "
                 f"its own options and ckpt=last {self.option}; to start anew choose another name: run_name=<new name>"
+            )
+        if (self.path / "multirun.yaml").exists() and not self.has_checkpoint():
+            raise ValueError(
+                f"the run folder {self.path} is that of a sweep; to continue it: its own options, -m and ckpt=auto "
+                f"{self.option}; to start a run choose another name: run_name=<new name>"
             )
         if resume and not or_start:
             self.last_checkpoint()

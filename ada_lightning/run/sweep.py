@@ -27,6 +27,8 @@ class Sweep:
     def __init__(self) -> None:
         self.num_planned = 0
         """Jobs of the sweep, where that is known before the first starts."""
+        self.swept: set[str] = set()
+        """Settings in which its jobs differ, by dotted key, where they are known before the first starts."""
         self.way_on = ""
         """Command that continues it."""
         self._num_jobs = 0

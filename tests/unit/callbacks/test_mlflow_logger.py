@@ -136,6 +136,24 @@ def test_resume_continues_the_same_run_and_tells_changed_settings(make, caplog):
     assert "settings differ from the start of this run: lr;" in caplog.text
 
 
+def test_a_store_that_does_not_have_the_run_gets_all_of_it_and_the_first_one_goes_on_with_its_own(
+    make, tmp_path, caplog, mlflow_uri
+):
+    ids = []
+    for step, uri in enumerate((mlflow_uri, f"sqlite:///{tmp_path}/other.db", mlflow_uri)):
+        logger = make(tracking_uri=uri)
+        logger.settings({"seed": 0})
+        logger.log_metrics({"a": step}, step=step)
+        logger.finalize("success")
+        history = MlflowClient(uri).get_metric_history(logger.version, "a")
+        assert [point.step for point in history] == list(range(step + 1))
+        assert stored(logger).data.params == {"seed": "0"}
+        ids.append(logger.version)
+    assert ids[0] == ids[2] != ids[1]
+    assert "MLflow failed" not in caplog.text
+    assert f"does not have run {ids[0]} of this folder; it gets all of it" in caplog.text
+
+
 def test_sweep_has_a_table_of_what_differs_between_its_runs_and_what_came_out(make):
     loggers = [make(f"job{i}", parent='k\'s "sweep"') for i in range(2)]
     for i, logger in enumerate(loggers):

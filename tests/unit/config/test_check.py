@@ -5,6 +5,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.config.check import ConfigError, check_config, override_errors
+from ada_lightning.config.overrides import options_first
 
 BALANCE = "ada_lightning.methods.sampling.sequential.BalanceSampler"
 FILES = {
@@ -219,6 +220,8 @@ class TestOverrideErrors:
                 ["seed=0,1"],
                 "seed=0,1: several values start a sweep of runs: add -m. If you mean one list: seed=[0,1]",
             ),
+            (["-m", "seed=range(3,1)"], "seed=range(3,1): no value is in this range, so no job would run"),
+            (["-m", "sampler=glob(zz*)"], "sampler=glob(zz*): no option of sampler matches; options: balance, "),
             (["sampler=null"], "sampler=null: null is no option; options: balance, "),
             (
                 ["data.source=[a]"],
@@ -233,6 +236,12 @@ class TestOverrideErrors:
     def test_wrong_command_line_names_the_way_out(self, conf, argv, message):
         (error,) = errors(conf, *argv)
         assert message in error
+
+    def test_options_may_stand_anywhere(self, conf):
+        argv = ["+experiment=ada", "-m", "seed=0,1", f"--config-dir={conf}", "sampler=glob(b*)"]
+        assert options_first(argv) == ["-m", f"--config-dir={conf}", "+experiment=ada", "seed=0,1", "sampler=glob(b*)"]
+        assert errors(conf, *options_first(argv)) == []
+        assert options_first(["seed=0", "--mulitrun", "seed=1"]) == ["seed=0", "--mulitrun", "seed=1"]  # said elsewhere
 
     def test_a_missing_folder_is_named_before_what_might_stand_in_it(self, conf, tmp_path):
         missing = tmp_path / "my_cnf"

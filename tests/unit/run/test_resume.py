@@ -64,6 +64,18 @@ def test_settings_that_differ_are_said_and_nothing_where_none_do(start):
     assert start(["+experiment=grpo", "num_steps=50"], "+experiment=grpo", "num_steps=50", "ckpt=last") == []
 
 
+def test_another_optimiser_is_refused_and_other_settings_of_it_are_not(start):
+    other = ["optimizer._target_=torch.optim.RMSprop", "~optimizer.betas", "~optimizer.fused"]
+    message = (
+        r"optimizer: AdamW -> RMSprop: this run's checkpoint holds the state of AdamW, and not of RMSprop; "
+        r"continue with optimizer\._target_=torch\.optim\.AdamW, or start a new run"
+    )
+    for allowed in ("true", "false"):
+        with pytest.raises(ValueError, match=message):
+            start([], "ckpt=last", f"allow_other_method={allowed}", *other)
+    assert "  optimizer.lr: 1e-05 -> 0.1" in start([], "ckpt=last", "optimizer.lr=0.1")
+
+
 def test_the_folder_of_the_run_is_the_same_however_it_is_spelt():
     old = {"run_dir": "/x/runs/a", "run_name": "a", "trainer": {"default_root_dir": "/x/runs/a", "devices": 1}}
     new = {"run_dir": "runs/a", "run_name": "b", "trainer": {"default_root_dir": "runs/a", "devices": 2}}

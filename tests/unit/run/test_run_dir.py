@@ -37,6 +37,16 @@ def test_fresh_start_in_a_used_folder_names_both_ways_out(run_dir, used):
         run_dir.claim(resume=False)
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_does_not_start_in_the_folder_of_a_sweep(run_dir, resume):
+    run_dir.path.mkdir(parents=True)
+    (run_dir.path / "multirun.yaml").touch()
+    with pytest.raises(ValueError, match=r"that of a sweep; to continue it: .* -m and ckpt=auto run_name=my_run;"):
+        run_dir.claim(resume=resume, or_start=resume)
+    make_checkpoint(run_dir, "step_000010")  # as a run of before has it
+    run_dir.claim(resume=True)
+
+
 def test_a_resume_continues_from_the_link_or_the_highest_complete_step(run_dir):
     make_checkpoint(run_dir, "step_000030.tmp")
     with pytest.raises(ValueError, match="no complete checkpoint"):

@@ -45,8 +45,9 @@ def sweep(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(training_run, "Run", FakeRun)
     main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(program.run.__wrapped__)
 
-    def run(*overrides, ends=None):
+    def run(*overrides, ends=None, swept=()):
         monkeypatch.setattr(jobs, "SWEEP", Sweep())
+        jobs.SWEEP.swept = set(swept)
         monkeypatch.setattr(FakeRun, "started", [])
         monkeypatch.setattr(FakeRun, "ends", ends or {})
         arguments = ["-m", "+experiment=ada_seq_balance", "model=tiny", "logger=csv", "run_name=sw", *overrides]
@@ -124,6 +125,50 @@ def test_a_job_that_is_complete_counts_as_done_unless_its_settings_were_others(s
     code, started, out = sweep("seed=0,1", "num_steps=30", "ckpt=auto", "allow_other_method=true")
     assert (code, started) == (1, ["sw/1"])
     assert "has a complete run with other settings" in out
+
+
+def test_values_in_another_order_continue_no_other_job(sweep, tmp_path, capsys):
+    sweep("seed=0,1")  # fake runs leave nothing, so their settings are written here
+    for number in (0, 1):
+        folder = tmp_path / f"runs/sw/{number}"
+        (folder / "checkpoints/step_000010").mkdir(parents=True)
+        (folder / "config.yaml").write_text(f"seed: {number}\n")
+    options = ["seed=7,1", "ckpt=auto", "allow_other_method=true"]
+    jobs.foresee_refusals(["-m", "run_name=sw", "model=tiny", *options])
+    swept = jobs.SWEEP.swept
+    assert {"seed", "data.seed", "rollout.seed"} <= swept
+    assert "num_steps" not in swept
+    code, _, out = sweep(*options, swept={"seed"})
+    assert code == 1
+    assert "runs/sw/0 is of another job of the sweep (seed: 0 -> 7): jobs are known by their number" in out
+    assert "of another job of the sweep (seed: 1" not in out
+
+
+def test_another_method_in_the_folder_of_a_job_is_refused_with_what_continues_that_job(sweep, tmp_path):
+    (tmp_path / "runs/sw/0/checkpoints/step_000010").mkdir(parents=True)
+    stored = "# python train.py +experiment=grpo\nsampler: {_target_: UniformSampler}\n"
+    (tmp_path / "runs/sw/0/config.yaml").write_text(stored)
+    code, _, out = sweep("seed=0", "ckpt=auto")
+    assert code == 1
+    assert "python train.py +experiment=grpo ckpt=last run_name=sw/0;" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["+experiment=grpo,dapo"], "and these jobs name 2 (runs/grpo-"),
+        (["run_name=one,two"], "these jobs name 2 (runs/one, runs/two); give the sweep one name: run_name=<name>"),
+        (["run_name=s${seed}", "seed=0,1"], "these jobs name 2 (runs/s0, runs/s1)"),
+        (["run_name=used", "seed=0,1"], "runs/used is the folder of a run; give the sweep a name of its own"),
+    ],
+)
+def test_a_sweep_has_one_folder_of_its_own(tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/used").mkdir(parents=True)
+    (tmp_path / "runs/used/config.yaml").touch()
+    with pytest.raises(SystemExit, match=re.escape(message)):
+        jobs.foresee_refusals(["-m", *options])
+    jobs.foresee_refusals(["-m", "+experiment=grpo", "seed=0,1"])
 
 
 def test_messages_lead_to_the_folder_of_the_job(sweep, tmp_path):
