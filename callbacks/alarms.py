@@ -19,6 +19,7 @@ from .rollout_listener import RolloutListener
 
 log = logging.getLogger(__name__)
 
+_WHY_MISSING = " (held-out figures are not watched, and a step that trains nothing has no figures of an update)"
 _FILE = "alarms.json"
 STEPS_UNTIL_MISSED = 5
 """Rollout steps after which a figure that none of them had is taken for one that never comes."""
@@ -93,12 +94,12 @@ class Alarms(RolloutListener):
             return
         for name, bound in self.bounds.items():
             if bound.metric not in self._names:
-                near = get_close_matches(bound.metric, sorted(self._names), n=1)
+                near = get_close_matches(bound.metric, sorted(self._names), n=1, cutoff=0.85)
                 log.warning(
                     "alarm %s watches nothing: no step has had a figure %s%s",
                     name,
                     bound.metric,
-                    f"; did you mean {near[0]}?" if near else " (held-out figures are not watched)",
+                    f"; did you mean {near[0]}?" if near else _WHY_MISSING,
                 )
 
     def _note(self, trainer: Trainer, name: str, bound: AlarmBound, value: float) -> bool:

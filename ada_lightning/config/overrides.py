@@ -246,8 +246,10 @@ def _parse(lines: Sequence[str], experiments: Collection[str] = ()) -> tuple[lis
         except HydraException as error:
             key, _, value = line.partition("=")
             is_text = value and value[0] not in "{[" and '"' not in value
-            quoted = f"; quotes keep every character: '{key}=\"{value}\"'" if is_text else ""
-            errors.append(f"cannot read {line!r}: {str(error).splitlines()[0]}; an argument is key=value{quoted}")
+            way_out = f"; quotes keep every character: '{key}=\"{value}\"'" if is_text else ""
+            if value.endswith(","):
+                way_out = "; leave out the comma at its end"
+            errors.append(f"cannot read {line!r}: {str(error).splitlines()[0]}; an argument is key=value{way_out}")
             continue
         if not override.is_hydra_override():  # Hydra's own settings are Hydra's to judge
             overrides.append(override)

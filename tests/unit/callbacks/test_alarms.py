@@ -69,9 +69,10 @@ def test_a_figure_that_never_comes_is_warned_of_once_with_the_nearest(caplog):
             step(alarms, trainer, policy, rollout__signal_ratio=0.5)
         for _ in range(9):
             step(alarms, trainer, policy, rollout__signal_ratio=0.5, train__entropy=1.0)
+    why_missing = " (held-out figures are not watched, and a step that trains nothing has no figures of an update)"
     assert [record.getMessage() for record in caplog.records] == [
         "alarm dead watches nothing: no step has had a figure rollout/signl_ratio; did you mean rollout/signal_ratio?",
-        "alarm heldout watches nothing: no step has had a figure eval/avg_at_4 (held-out figures are not watched)",
+        f"alarm heldout watches nothing: no step has had a figure eval/avg_at_4{why_missing}",
     ]
 
 
@@ -127,3 +128,13 @@ def test_after_a_resume_the_file_says_how_alarms_stood_at_the_checkpoint(tmp_pat
 def test_a_run_without_alarms_has_no_file_of_them(tmp_path):
     Alarms(bounds={}, run_dir=tmp_path).on_train_start(*make_run())
     assert not (tmp_path / "alarms.json").exists()
+
+
+def test_a_figure_of_another_kind_is_not_proposed(caplog):
+    alarms, trainer, policy = Alarms(bounds={"same": AlarmBound("train/entropy", low=0.0)}), *make_run()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(12):
+            step(alarms, trainer, policy, train__lr=1e-4)
+    [record] = caplog.records
+    assert "train/lr" not in record.getMessage()
+    assert "a step that trains nothing" in record.getMessage()

@@ -229,6 +229,7 @@ class TestOverrideErrors:
                 "to add one: +data.source.<name>={}",
             ),
             (["data.source.path=a(b"], """key=value; quotes keep every character: 'data.source.path="a(b"'"""),
+            (["seed=1,2,"], "an argument is key=value; leave out the comma at its end"),
             (["sampler={k_poss: 3}"], "unknown key sampler.k_poss; did you mean k_pos?"),
             (["sampler={budget_per_step: 3}"], "to add it write +sampler.budget_per_step=..."),
         ],
