@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from decimal import Decimal
+from numbers import Real
 from operator import index
 from typing import Any
 
@@ -47,15 +49,19 @@ def not_text(**settings: object) -> list[str]:
 
 
 def finite_number(value: Any) -> float | None:
-    """Return a bool, int, float or an array library's scalar as a float; None where it is anything else, or not finite.
+    """Return a real number of any kind as a float; None where it is anything else, or not finite.
+
+    Kinds are bool, int, float, ``Fraction``, ``Decimal``, sympy's ``Rational`` and ``Float``, and the scalars of array
+    libraries.
 
     Example:
-        >>> finite_number(True), finite_number(float("nan")), finite_number("1.0")
-        (1.0, None, None)
+        >>> from fractions import Fraction
+        >>> finite_number(True), finite_number(Fraction(1, 4)), finite_number(float("nan")), finite_number("1.0")
+        (1.0, 0.25, None, None)
     """
     try:
         number = value.item() if hasattr(value, "item") else value
-        return float(number) if isinstance(number, bool | int | float) and math.isfinite(number) else None
+        return float(number) if isinstance(number, Real | Decimal) and math.isfinite(number) else None
     except (ValueError, RuntimeError, OverflowError):  # an array of several numbers, an integer beyond all floats
         return None
 

@@ -215,11 +215,14 @@ def _grade(pickled_response: bytes) -> tuple[Verdict, bool] | None:
 def to_grade(value: Any) -> Verdict:
     """Accept a finite number or a verdict of finite numbers; anything else is 0, as a failure ``invalid_reward``.
 
-    A number is a bool, int, float or an array library's scalar.
+    What a number is, :func:`ada_lightning.core.checks.finite_number` says.
 
     Example:
         >>> to_grade(True).reward, to_grade(Verdict(0.5, "12")).answer, to_grade(float("nan")).detail
         (1.0, '12', 'nan is no finite number')
+        >>> from decimal import Decimal
+        >>> to_grade(Decimal("0.5")).reward
+        0.5
     """
     verdict = value if isinstance(value, Verdict) else Verdict(value)
     numbers = {"": verdict.reward, **{f"component {name!r} = ": part for name, part in verdict.components.items()}}
