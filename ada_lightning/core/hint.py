@@ -60,6 +60,16 @@ class Solution:
 
 _ENDS = r"(?!\w|[.,]\d)"
 _DIGITS = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
+_SIGNS = (
+    (re.compile(r"\\left|\\right|\\[,;! ]|\$"), ""),
+    (re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r"\1/\2"),
+    (re.compile(r"\\times(?![a-z])|\\cdot(?![a-z])|[\u00d7\u00b7\u22c5\u2217]"), "*"),
+    (re.compile(r"\\div(?![a-z])|\u00f7"), "/"),
+    (re.compile(r"\u2212"), "-"),
+    (re.compile(r"\\([%{}])"), r"\1"),
+    (re.compile(r"[ \t]*([^\w\s])[ \t]*"), r"\1"),
+)
+"""Ways to write the same formula, and the one that they are compared in."""
 _SEPARATOR = re.compile(r"(?<=[0-9])(?:,|\{,\}|,\\!|\\[,;!]|[\u00a0\u2009\u202f])(?=[0-9]{3}(?![0-9]))")
 """Between the thousands of a number."""
 
@@ -72,13 +82,23 @@ def shows(text: str, answer: Any) -> bool:
         (False, True, True, False)
         >>> shows("$1,000 in all", "1000"), shows("he pays $7.00", 7), shows("x = \u22125", "-5")
         (True, True, True)
+        >>> shows("12 = 2 * 2 * 3", "2 \u00d7 2 \u00d7 3"), shows(r"so \frac{7}{39}", "7/39"), shows("24 = 2*2*2*3", "2*3")
+        (True, True, False)
     """
     answer = answer.item() if hasattr(answer, "item") else answer  # a number of an array
     if isinstance(answer, bool) or not isinstance(answer, str | int | float) or not (said := str(answer).strip()):
         return False
-    before = r"(?<![\w.])" if said[0].isalnum() else ""
-    behind = _ENDS if said[-1].isalnum() else ""
-    return re.search(before + re.escape(said) + behind, text) is not None or _shows_number(text, said)
+    return _shows_formula(text, said) or _shows_number(text, said)
+
+
+def _shows_formula(text: str, said: str) -> bool:
+    """Whether the text has the word or formula, whatever signs it is written in, and not as a part of a longer one."""
+    for pattern, plain in _SIGNS:
+        text, said = pattern.sub(plain, text), pattern.sub(plain, said)
+    inner = "" if said.isalnum() else "*/^"  # of a product or a quotient; a minus may be a dash
+    before = rf"(?<![\w.{inner}])" if said[:1].isalnum() else ""
+    behind = rf"(?![\w{inner}]|[.,]\d)" if said[-1:].isalnum() else ""
+    return bool(said) and re.search(before + re.escape(said) + behind, text) is not None
 
 
 def _shows_number(text: str, said: str) -> bool:

@@ -741,7 +741,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "default_model_main": partial(does_it_pay, OF_DEFAULT_MODEL),
     "calculator": calculator,
     "auto_simulation": auto_simulation,
-    "hints_gate_quick": hints_gate,
+    "hints_gate": hints_gate,
     **auto_field(),
     **AUTO_REAL_MODEL[False].tables("auto_real_model"),
     **AUTO_REAL_MODEL[True].tables("auto_real_model_gpu"),

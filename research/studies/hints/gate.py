@@ -2,7 +2,7 @@
 
 Draws 8 responses of each of 128 hard prompts under each level of its worked solution, as ``hints=prefix`` cuts it, and
 without. Hints can only work where the pass rate passes 1/2, or at least leaves 0, before the answer is given away.
-Writes ``docs/studies/hints/gate.json``, or ``gate_quick.json``. Goes on where it was stopped.
+Writes ``docs/studies/hints/gate.json``. Goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -46,8 +45,6 @@ HARD: Mapping[str, Mapping[str, Any]] = {
 NUM_PROMPTS, NUM_SAMPLES = 128, 8
 SEED = 700_000_000
 """Far from the seeds of the warm-up and of other studies."""
-QUICK: dict[str, Any] = {"num_steps": 24, "batch_size": 4, "lr": 3e-4}
-"""A warm-up of a few minutes: the format is learned, and little else."""
 RESULTS = ROOT / "docs" / "studies" / "hints"
 LEFT = ("none given", "1/4", "2/4", "3/4", "4/4")
 """Quarters of the levels that a solution has: 4/4 is the last one that does not show the answer."""
@@ -103,14 +100,19 @@ def figures(counts: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
     """Return pass rates by task and by the share of its levels that was given, and what decides.
 
     Args:
-        counts: ``task/level/levels``, positives and responses of each prompt under each level.
+        counts: ``task/level/levels``, positives and responses of each prompt under each level, in the order of
+            :func:`rows`.
+
+    Returns:
+        By task: pass rate and responses by share of the levels; ``all_wrong``, the prompts of which every response
+        without a hint was wrong; ``mixed``, those of them that have a level with right and wrong responses.
 
     Example:
-        >>> found = figures([("gcd/0/2", 0, 8), ("gcd/1/2", 2, 8), ("gcd/2/2", 6, 8)])
+        >>> found = figures([("gcd/0/2", 0, 8), ("gcd/1/2", 2, 8), ("gcd/2/2", 6, 8), ("gcd/0/0", 0, 8)])
         >>> found["by_task"]["gcd"]["pass_rate"]
         {'none given': 0.0, '2/4': 0.25, '4/4': 0.75}
-        >>> found["by_task"]["gcd"]["passes"]
-        True
+        >>> [found["by_task"]["gcd"][name] for name in ("all_wrong", "mixed", "passes")]
+        [2, 1, True]
     """
     sums: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     for name, positive, n in counts:
@@ -129,36 +131,53 @@ def figures(counts: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
             # Written before the first response: before the answer is shown, one in ten is right at least, and twice
             # as many as without a hint; so there is something to fall from.
             "passes": bool(between) and max(between) >= max(0.1, 2 * rates.get("none given", 0.0)),
+            **helped(counts, task),
         }
     return {"by_task": by_task, "passes": sum(each["passes"] for task, each in by_task.items() if task != "all") >= 2}
 
 
-def table(name: str = "gate_quick") -> str:
+def helped(counts: Sequence[tuple[str, int, int]], task: str) -> dict[str, int]:
+    """Count prompts of which all responses without a hint were wrong, and those that a level tells apart."""
+    all_wrong = mixed = 0
+    is_wrong = is_mixed = False
+    for name, positive, n in counts:  # a prompt's levels stand together, level 0 first
+        kind, level, _ = name.split("/")
+        if task not in (kind, "all"):
+            continue
+        if level == "0":
+            is_wrong, is_mixed = positive == 0, False
+            all_wrong += is_wrong
+        elif is_wrong and not is_mixed and 0 < positive < n:
+            is_mixed = True
+            mixed += 1
+    return {"all_wrong": all_wrong, "mixed": mixed}
+
+
+def table() -> str:
     """Return pass rates by task and by the share of the levels that was given, responses in brackets."""
-    by_task = json.loads((RESULTS / f"{name}.json").read_text())["by_task"]
+    by_task = json.loads((RESULTS / "gate.json").read_text())["by_task"]
     rows = []
     for task in (*HARD, "all"):
         found = by_task[task]
         cells = [f"{found['pass_rate'][left]:.3f} ({found['responses'][left]})" for left in LEFT]
-        rows.append([task, *cells, "" if task == "all" else "yes" if found["passes"] else "no"])
-    return markdown(["task", LEFT[0], "1st quarter", "2nd", "3rd", "4th", "passes"], rows)
+        passes = "" if task == "all" else "yes" if found["passes"] else "no"
+        rows.append([task, *cells, f"{found['mixed']} of {found['all_wrong']}", passes])
+    return markdown(["task", LEFT[0], "1st quarter", "2nd", "3rd", "4th", "told apart", "passes"], rows)
 
 
 def main() -> None:
     """Draw what is missing, print and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prompts", type=int, default=NUM_PROMPTS, help="prompts, a multiple of 4")
-    parser.add_argument("--quick", action="store_true", help="after a short warm-up, where two cores are busy")
     given = parser.parse_args()
-    folder = ROOT / "runs" / "hints" / (f"gate_quick_{given.prompts}" if given.quick else f"gate_{given.prompts}")
-    start = ROOT / "runs" / "hints" / "quick_start" if given.quick else START
-    prepare_once(start, partial(warm_up, **QUICK) if given.quick else warm_up)
-    table = pd.read_parquet(draw(start, folder, given.prompts))
-    counts = [(row.task, int(row.num_positive), int(row.num_samples)) for row in table.itertuples()]
-    about = {"start": checksum(start), "is_quick": given.quick, "num_prompts": given.prompts}
-    found = about | figures(counts)
+    prepare_once(START, warm_up)
+    drawn = pd.read_parquet(draw(START, ROOT / "runs" / "hints" / f"gate_{given.prompts}", given.prompts))
+    counts = [(row.task, int(row.num_positive), int(row.num_samples)) for row in drawn.itertuples()]
+    if [name for name, _, _ in counts] != [row["task"] for row in rows(given.prompts)]:
+        sys.exit("error: what was drawn is not in the order of the prompts; remove runs/hints and begin again")
+    found = {"start": checksum(START), "num_prompts": given.prompts} | figures(counts)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / ("gate_quick.json" if given.quick else "gate.json")).write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS / "gate.json").write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
 

@@ -206,6 +206,30 @@ def test_places_and_words():
     assert not shows("True", True)
 
 
+@pytest.mark.parametrize(
+    ("text", "answer", "wanted"),
+    [
+        ("4502 = 2 * 2251\n", "2 \u00d7 2251", True),
+        (r"= 2 \cdot 3^2", "2*3^2", True),
+        (r"$\dfrac{7}{39}$", "7/39", True),
+        ("so 7 / 39.", r"\frac{7}{39}", True),
+        ("= \u22127/39", "-7/39", True),
+        ("- 7/39", "7/39", True),
+        (r"x \in \left(3,4\right]", "(3, 4]", True),
+        (r"\{1, 2\}", "{1,2}", True),
+        (r"50\%", "50%", True),
+        ("it is $x+1$.", "x + 1", True),
+        ("84 / 12 = 7, 468 / 12 = 39", "7/39", False),
+        ("24 = 2*2*2*3", "2*3", False),
+        ("17/39 or 7/390", "7/39", False),
+        ("1/2*3", "1/2", False),
+        ("2x+10", "x+1", False),
+    ],
+)
+def test_an_answer_is_shown_whatever_signs_it_is_written_in(text, answer, wanted):
+    assert shows(text, answer) is wanted
+
+
 def test_hints_that_the_policy_writes_are_encoded_as_the_prompts_are(tmp_path):
     rows = [{"prompt": "q", "answer": "72", "solution": "Add."}, {"prompt": "r", "answer": "7", "solution": None}]
     source = DatasetSource(jsonl(tmp_path / "a.jsonl", rows), num_heldout=0, seed=0)
