@@ -82,7 +82,7 @@ def shows(text: str, answer: Any) -> bool:
         (False, True, True, False)
         >>> shows("$1,000 in all", "1000"), shows("he pays $7.00", 7), shows("x = \u22125", "-5")
         (True, True, True)
-        >>> shows("12 = 2 * 2 * 3", "2 \u00d7 2 \u00d7 3"), shows(r"so \frac{7}{39}", "7/39"), shows("24 = 2*2*2*3", "2*3")
+        >>> shows("12 = 2*2*3", "2 \u00d7 2 \u00d7 3"), shows(r"so \frac{7}{39}", "7/39"), shows("24 = 2*2*2*3", "2*3")
         (True, True, False)
     """
     answer = answer.item() if hasattr(answer, "item") else answer  # a number of an array
