@@ -90,15 +90,17 @@ def _save(runs: list[dict[str, Any]], **content: Any) -> None:
 
 
 def runs_table() -> str:
-    """Return the table of the runs: a line each."""
-    runs = json.loads((FOLDER / "million.json").read_text())["runs"]
+    """Return the table of the runs: a line for each build, method and size."""
     names = {"this": "this build", "other": "the build before", "trl": "TRL"}
+    lines: dict[tuple[str, str, int], dict[str, dict[str, Any]]] = {}
+    for run in json.loads((FOLDER / "million.json").read_text())["runs"]:
+        lines.setdefault((names[run["build"]], run["method"], run["prompts"]), {})[run["start"]] = run
     rows = [
-        (names[run["build"]], run["method"], run["prompts"], run["start"], f"{run['cpu_s']:.1f} s",
-         f"{run['peak_gib']:.2f} GiB")
-        for run in runs
+        (*line, *(f"{starts[start]['cpu_s']:.1f} s" if start in starts else "" for start in ("first", "second")),
+         f"{max(run['peak_gib'] for run in starts.values()):.2f} GiB")
+        for line, starts in lines.items()
     ]  # fmt: skip
-    return markdown(["build", "method", "prompts", "start", "CPU time", "peak memory"], rows)
+    return markdown(["build", "method", "prompts", "first start", "second", "peak memory"], rows)
 
 
 def choices_table() -> str:

@@ -187,7 +187,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     },
     "docs/use.md": {"1.7": "= 1.74"},
     "docs/verl.md": {
-        "3 %": "rounded, of the actor's busy ms in docs/studies/verl/cost.json",
+        "7 %": "rounded, of the actor's busy ms in docs/studies/verl/cost.json",
         "5.11": "a version", "5.19": "a version",
     },
     "docs/walkthrough.md": dict.fromkeys(
