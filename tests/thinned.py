@@ -10,7 +10,7 @@ import pytest
 def leave_for_later(items):
     """Mark as ``long`` all cases but so many of each test that is marked ``thinned(number)``.
 
-    Those that stay are the same on every machine, and have every value of every parameter where the number allows it.
+    Those that stay are the same on every machine. Cases with values that none before them had come first.
     """
     families = {}
     for item in items:

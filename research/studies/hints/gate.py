@@ -138,19 +138,16 @@ def figures(counts: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
 
 def helped(counts: Sequence[tuple[str, int, int]], task: str) -> dict[str, int]:
     """Count prompts of which all responses without a hint were wrong, and those that a level tells apart."""
-    all_wrong = mixed = 0
-    is_wrong = is_mixed = False
+    prompts: list[list[tuple[int, int]]] = []
     for name, positive, n in counts:  # a prompt's levels stand together, level 0 first
         kind, level, _ = name.split("/")
-        if task not in (kind, "all"):
-            continue
-        if level == "0":
-            is_wrong, is_mixed = positive == 0, False
-            all_wrong += is_wrong
-        elif is_wrong and not is_mixed and 0 < positive < n:
-            is_mixed = True
-            mixed += 1
-    return {"all_wrong": all_wrong, "mixed": mixed}
+        if task in (kind, "all"):
+            if level == "0":
+                prompts.append([])
+            prompts[-1].append((positive, n))
+    wrong = [levels for levels in prompts if levels[0][0] == 0]
+    mixed = sum(any(0 < positive < n for positive, n in levels) for levels in wrong)
+    return {"all_wrong": len(wrong), "mixed": mixed}
 
 
 def table() -> str:
