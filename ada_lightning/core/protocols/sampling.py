@@ -60,7 +60,7 @@ class Curriculum(Part):
 
     @property
     def weighs_costs(self) -> bool:
-        """Whether it wants to know what a step cost (:meth:`note_costs`); an own loop does not count that for others."""
+        """Whether it hears what a step cost (:meth:`note_costs`). An own loop does not count that for the others."""
         return type(self).note_costs is not Curriculum.note_costs
 
     def choose(
