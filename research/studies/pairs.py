@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from research.benchmarks.report import markdown
-from research.studies.curves import TOKENS, Estimate, Runs, common_seeds, jackknifed, later, log_scale, time_scale
+from research.studies.curves import TOKENS, Estimate, LogScale, Runs, common_seeds, jackknifed, later, time_scale
 from research.studies.runs import Results, StudyRun, train_missing
 
 GRPO, AUTO = "GRPO", "auto"
@@ -198,8 +198,9 @@ def share_chosen(row: Row) -> float:
 
 def relative(grpo: Runs, auto: Runs, best: Runs) -> Estimate:
     """Return the factor of ``auto`` over that of another arm, both in generated tokens against GRPO."""
+    of_auto, of_best = LogScale(grpo, auto, TOKENS), LogScale(grpo, best, TOKENS)
 
     def difference(seeds: Sequence[int]) -> float:
-        return log_scale(grpo, auto, TOKENS, seeds) - log_scale(grpo, best, TOKENS, seeds)
+        return of_auto(seeds) - of_best(seeds)
 
     return jackknifed(difference, common_seeds(grpo, auto, best), back=math.exp)

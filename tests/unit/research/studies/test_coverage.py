@@ -21,7 +21,7 @@ from research.studies.coverage import (
     lowest,
     populations,
 )
-from research.studies.curves import FACTORS, MIN_PAIRS, difference, log_scale, time_scale
+from research.studies.curves import FACTORS, MIN_PAIRS, LogScale, difference, time_scale
 
 GENERATOR = np.random.default_rng(0)
 VALUES = np.array([1.0, 4.0, -2.0, 9.0, 3.0, 3.5, 14.0, 6.0])
@@ -55,7 +55,7 @@ def test_the_figures_and_the_interval_in_use_are_those_of_the_pages(known):
         base, other = runs(study, 0), runs(study, 1)
         for chosen in ([0, 1, 2, 3, 4], [0, 2, 4]):
             weights = np.bincount(chosen, minlength=5)[None] / len(chosen)
-            theirs = log_scale(base, other, "generated_tokens", chosen)
+            theirs = LogScale(base, other, "generated_tokens")(chosen)
             assert float(log_factor(study)(weights)[0]) == pytest.approx(theirs, abs=near)
         for place, level in enumerate(LEVELS):
             factor = time_scale(base, other, "generated_tokens", level=level)
