@@ -69,6 +69,12 @@ class MlflowRun:
         if not self.run_id:
             experiment_id = self._experiment_id(target["experiment_name"], tracking_uri)
             self.run_id = self._find(experiment_id, KEY_TAG, target["key"]) or self._create(experiment_id, target)
+        elif (name := self._experiment_name()) != target["experiment_name"]:
+            log.warning(
+                "this run goes on in MLflow's experiment %s and not in %s: MLflow moves no run; resume with "
+                "logger.mlflow.experiment_name=%s",
+                *(name, target["experiment_name"], name),
+            )
 
     def log_metrics(self, rows: Sequence[tuple[Cells, Cells]]) -> None:
         """Write cells of rows, in as few requests as MLflow allows. A point that the store has is stored once."""
@@ -164,6 +170,10 @@ class MlflowRun:
                 raise
             return False
         return True
+
+    def _experiment_name(self) -> str:
+        experiment_id = self.client.get_run(self.run_id).info.experiment_id
+        return str(self.client.get_experiment(experiment_id).name)
 
     def _experiment_id(self, name: str, tracking_uri: str) -> str:
         if experiment := self.client.get_experiment_by_name(name):

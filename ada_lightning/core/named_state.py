@@ -36,16 +36,30 @@ def load_named_state(part: Part, saved: Mapping[str, Any], *, setting: str) -> N
     Raises:
         ValueError: what is saved is another class's.
     """
+    check_named_state(type(part).__name__, saved, setting=setting)
     state = dict(saved)
-    now = type(part).__name__
-    earlier = state.pop(_CLASS, now)
-    if now == earlier:
-        if state:
-            part.load_state_dict(state)
-    elif not _is_empty(state):
+    is_own = state.pop(_CLASS, type(part).__name__) == type(part).__name__
+    if state and is_own:
+        part.load_state_dict(state)
+
+
+def check_named_state(class_name: str, saved: Mapping[str, Any], *, setting: str) -> None:
+    """Refuse what a part of another class remembers; tensors may be without values.
+
+    Args:
+        class_name: of this run's part.
+        saved: as of :func:`load_named_state`.
+        setting: that chooses the part, for the message.
+
+    Raises:
+        ValueError: as of :func:`load_named_state`.
+    """
+    state = dict(saved)
+    earlier = state.pop(_CLASS, class_name)
+    if earlier != class_name and not _is_empty(state):
         raise ValueError(
-            f"{setting}: this run's checkpoint holds what {earlier} remembers, and {now} cannot read it; continue with "
-            f"{setting} as the run was started ({earlier}), or start a new run"
+            f"{setting}: this run's checkpoint holds what {earlier} remembers, and {class_name} cannot read it; "
+            f"continue with {setting} as the run was started ({earlier}), or start a new run"
         )
 
 

@@ -407,13 +407,7 @@ class RolloutDataModule(EncodedPrompts):
         Raises:
             ValueError: the position, or what the curriculum remembers, cannot be continued with these settings.
         """
-        for name in _UPDATES:
-            now, earlier = getattr(self, name), state_dict[name]
-            if now != earlier:
-                raise ValueError(
-                    f"data.{name} = {now}, but this run has counted its updates with {earlier}; "
-                    f"continue with data.{name}={earlier} or start a new run"
-                )
+        check_same_updates(self, state_dict)
         began = state_dict.get("prompts")
         if self.train_prompts and began and (said := self._prompts_now.difference(began)):
             warnings.warn(f"this run continues with different prompts than it began with: {said}", stacklevel=2)
@@ -447,6 +441,25 @@ class RolloutDataModule(EncodedPrompts):
         if chosen["step"] != self._next_choice and self.stream is None:  # a stream has no other place to go on at
             return None
         return self._queue_from(QueuePosition.from_plain(chosen, prompts=self.train_prompts))
+
+
+def check_same_updates(now: object, before: Mapping[str, Any]) -> None:
+    """Compare how many updates a rollout has with those of the run that is to be continued.
+
+    Args:
+        now: has the settings of this run by their names.
+        before: :meth:`RolloutDataModule.state_dict` of the checkpoint.
+
+    Raises:
+        ValueError: it is another number.
+    """
+    for name in _UPDATES:
+        value, earlier = getattr(now, name), before[name]
+        if value != earlier:
+            raise ValueError(
+                f"data.{name} = {value}, but this run has counted its updates with {earlier}; "
+                f"continue with data.{name}={earlier} or start a new run"
+            )
 
 
 def needs_all_prompts(curriculum: str) -> str:

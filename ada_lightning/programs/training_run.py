@@ -6,13 +6,14 @@ Read next: ``callbacks/adaptive_sampling.py``, Lightning's side of the loop, and
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from hydra.utils import instantiate
+from hydra.utils import get_object, instantiate
 from lightning.pytorch import Trainer, seed_everything
 from lightning.pytorch.callbacks import LambdaCallback
 from omegaconf import DictConfig, OmegaConf
@@ -25,12 +26,16 @@ from ada_lightning.callbacks.evaluation import Evaluation
 from ada_lightning.config.assembly import ServedModel, make_parts, read_data, read_model
 from ada_lightning.config.check import COMPLETED
 from ada_lightning.core.method import Method
+from ada_lightning.core.named_state import check_named_state
 from ada_lightning.core.prompt_columns import num_distinct
+from ada_lightning.data.datamodule import check_same_updates
 from ada_lightning.data.formats import warn_of_other_end
 from ada_lightning.methods.estimators.history_file import write_history
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.programs.command import how_to_continue, own_command
 from ada_lightning.rewards.hints import start_lines
+from ada_lightning.rollout.async_rollouts import check_same_lag
+from ada_lightning.run.checkpoints import read_trainer_state
 from ada_lightning.run.determinism import make_deterministic
 from ada_lightning.run.machine import keep_freed_memory
 from ada_lightning.run.resume import check_same_shape
@@ -182,7 +187,7 @@ def checkpoint_to_continue(cfg: DictConfig, run_dir: RunDir) -> Path | None:
     """Return the newest good checkpoint of a run that is to be continued.
 
     Raises:
-        ValueError: there is none, nothing is left to do, or it cannot go on reproducibly here.
+        ValueError: there is none, nothing is left to do, it cannot go on reproducibly here, or not with these settings.
     """
     if cfg.ckpt is None or (cfg.ckpt == "auto" and not run_dir.has_checkpoint()):
         return None
@@ -190,4 +195,19 @@ def checkpoint_to_continue(cfg: DictConfig, run_dir: RunDir) -> Path | None:
     run_dir.check_not_complete(cfg.num_steps)
     if cfg.reproducible:
         check_same_environment(checkpoint, torch.device("cpu" if cfg.trainer.accelerator == "cpu" else "cuda"))
+    check_remembered(cfg, read_trainer_state(checkpoint))
     return checkpoint
+
+
+def check_remembered(cfg: DictConfig, state: Mapping[str, Any]) -> None:
+    """Refuse settings that cannot go on with what the run remembers, by the checks that loading makes later."""
+    method, data = state["callbacks"].get("AdaptiveSampling"), state.get("RolloutDataModule")
+    if method is not None:
+        check_same_lag(now=cfg.rollout.max_staleness, before=method.get("ahead", {}).get("max_staleness", 0))
+    if data is not None:
+        check_same_updates(cfg.data, data)
+    for setting, saved in {**(method or {}), **(data or {})}.items():
+        if setting in ("sampler", "estimator", "selection", "curriculum") and cfg.get(setting):
+            made = get_object(cfg[setting]._target_)
+            if isinstance(made, type):  # a function may make a part of any class
+                check_named_state(made.__name__, saved, setting=setting)

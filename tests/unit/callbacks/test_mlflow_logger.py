@@ -136,6 +136,17 @@ def test_resume_continues_the_same_run_and_tells_changed_settings(make, caplog):
     assert "settings differ from the start of this run: lr;" in caplog.text
 
 
+def test_a_run_stays_in_its_experiment_and_that_is_said(make, caplog):
+    ids = []
+    for name in ("mine", "mine", "other"):
+        logger = make(experiment_name=name)
+        logger.settings({"seed": 0})
+        logger.finalize("success")
+        ids.append(logger.version)
+        assert ("goes on in MLflow's experiment mine and not in other" in caplog.text) == (name == "other")
+    assert len(set(ids)) == 1
+
+
 def test_a_store_that_does_not_have_the_run_gets_all_of_it_and_the_first_one_goes_on_with_its_own(
     make, tmp_path, caplog, mlflow_uri
 ):

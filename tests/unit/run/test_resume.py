@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
 
 from ada_lightning.methods.catalog import experiments
 from ada_lightning.programs.start import CONFIG_DIR as CONF
 from ada_lightning.programs.train import changes_at_resume
+from ada_lightning.programs.training_run import check_remembered
 from ada_lightning.run.resume import changed_settings, check_same_shape, experiment_option
 from ada_lightning.run.run_dir import RunDir
 
@@ -112,3 +115,27 @@ def test_weights_that_do_not_fit_are_refused_before_a_model_loads(tmp_path):
     check_same_shape(tmp_path / "same", tmp_path / "checkpoint")
     with pytest.raises(ValueError, match=r"another model .*hidden_size: 128 -> 256"):
         check_same_shape(tmp_path / "large", tmp_path / "checkpoint")
+
+
+KNOWN = {"counts": {"a": [1.0, 2.0]}, "_class": "BetaHistory"}
+
+
+@pytest.mark.parametrize(
+    ("options", "state", "refused"),
+    [
+        (("estimator=ema",), {"estimator": KNOWN}, "estimator: .*BetaHistory remembers, and EmaEstimator cannot read"),
+        (("estimator=ema",), {"estimator": KNOWN | {"counts": {}}}, ""),
+        (("estimator=beta_history",), {"estimator": KNOWN}, ""),
+        ((), {"ahead": {"max_staleness": 2}}, "rollout.max_staleness = 0, but this run has prepared its steps with 2"),
+        ((), {"curriculum": {"p": torch.empty(3, device="meta"), "_class": "Greso"}}, "curriculum: .* what Greso"),
+        (("data.num_minibatches=4",), {}, "data.num_minibatches = 4, but this run has counted its updates with 1"),
+        ((), {}, ""),
+    ],
+)
+def test_what_a_run_remembers_is_refused_before_a_model_loads(options, state, refused):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("train", ["run_name=mine", "model=tiny", "curriculum=uniform", *options])
+    data = {"num_minibatches": 1, "epochs_per_rollout": 1}
+    data |= {"curriculum": state["curriculum"]} if "curriculum" in state else {}
+    with pytest.raises(ValueError, match=refused) if refused else nullcontext():
+        check_remembered(cfg, {"callbacks": {"AdaptiveSampling": state}, "RolloutDataModule": data})
