@@ -185,6 +185,7 @@ class PromptNumbers(MutableMapping[str, tuple[float, ...]]):
     Args:
         known: to begin with.
         width: numbers of a prompt.
+        unknown: what :meth:`columns` has where a prompt has none.
 
     Example:
         >>> numbers = PromptNumbers({"58b1b1285ea86c00": (1.0, 3.0)})
@@ -192,8 +193,10 @@ class PromptNumbers(MutableMapping[str, tuple[float, ...]]):
         ((1.0, 3.0), None)
     """
 
-    def __init__(self, known: Mapping[str, Sequence[float]] = {}, *, width: int = 2) -> None:
-        self.width = width
+    def __init__(
+        self, known: Mapping[str, Sequence[float]] = {}, *, width: int = 2, unknown: float | Sequence[float] = 0.0
+    ) -> None:
+        self.width, self._unknown = width, unknown
         self._index = IdIndex()
         self._numbers_NW: NDArray[np.float64] = np.empty((0, width))
         self._changed: set[str] = set()
@@ -234,7 +237,7 @@ class PromptNumbers(MutableMapping[str, tuple[float, ...]]):
         return len(self._index)
 
     def columns(self, prompts: PromptTable) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the numbers of all prompts of a table, 0 where they have none, and which have some.
+        """Return the numbers of all prompts of a table, and which have some.
 
         Only what has changed since the last call for the same table is looked up.
 
@@ -242,7 +245,9 @@ class PromptNumbers(MutableMapping[str, tuple[float, ...]]):
             Shapes ``(P, W)`` and ``(P,)``; not to be changed.
         """
         if self._view is None or self._view[0] is not prompts:
-            self._view = prompts, np.zeros((len(prompts), self.width)), np.zeros(len(prompts), dtype=bool)
+            numbers_PW = np.empty((len(prompts), self.width), order="F")  # whoever asks takes columns
+            numbers_PW[:] = self._unknown
+            self._view = prompts, numbers_PW, np.zeros(len(prompts), dtype=bool)
             self._changed = set(self)
         _, numbers_PW, is_known_P = self._view
         if self._changed:

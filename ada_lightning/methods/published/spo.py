@@ -26,6 +26,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ada_lightning.core.checks import unmet
 from ada_lightning.core.episode import Episode
@@ -122,7 +123,8 @@ class KlHistory(CountingEstimator):
         self.half_life = half_life
         self.max_tokens = max_tokens
         counts = self._history.counts
-        self._known = PromptNumbers({prompt_id: self.measured(*measured) for prompt_id, measured in counts.items()})
+        measured = {prompt_id: self.measured(*known) for prompt_id, known in counts.items()}
+        self._known = PromptNumbers(measured, unknown=_UNSEEN)
         self._last: dict[str, _Last] = {}
         """Of each prompt that was visited."""
         self._policy: PolicyView | None = None
@@ -168,10 +170,7 @@ class KlHistory(CountingEstimator):
         if isinstance(prompts, PromptTable):
             counts_PW, is_seen_P = self._known.columns(prompts)
             alpha_P, beta_P = counts_PW.T
-            of_alpha_P, of_beta_P = (
-                np.where(is_seen_P, each_P, each) for each_P, each in zip((alpha_P, beta_P), _UNSEEN, strict=True)
-            )
-            return BeliefColumns(of_alpha_P, of_beta_P, alpha_P + beta_P, alpha_P, is_seen_P)
+            return BeliefColumns(alpha_P, beta_P, (alpha_P + beta_P) * is_seen_P, alpha_P * is_seen_P, is_seen_P)
         return [self._belief(prompt.prompt_id) for prompt in prompts]
 
     def state_dict(self) -> dict[str, Any]:
@@ -287,8 +286,8 @@ class WeightedDraw(Checked, Curriculum):
     def _weights(self, alpha_P: Floats, beta_P: Floats) -> Floats:
         strength_P = alpha_P + beta_P
         mean_P = alpha_P / strength_P
-        weights_P: Floats = np.sqrt(mean_P * (1 - mean_P)) / strength_P**self.gamma + self.floor
-        return weights_P
+        spread_P: Floats = np.sqrt(mean_P * (1 - mean_P))
+        return (spread_P / strength_P**self.gamma if self.gamma else spread_P) + self.floor
 
     def _come_first(self, is_seen_P: Flags) -> Flags | None:
         return ~is_seen_P if self.unseen_first else None
@@ -302,14 +301,32 @@ class WeightedDraw(Checked, Curriculum):
         """
         generator = random.Random(f"{seed}/weighted/{step}")
         beliefs = BeliefColumns.of(recall(prompts))
-        # log of u^(1/w): the order is the same, and no key rounds to 1
-        keys_P = np.log(1.0 - uniform_draws(generator, len(prompts))) / self._weights(beliefs.alpha_P, beliefs.beta_P)
+        uniform_P = uniform_draws(generator, len(prompts))
         num_whole, num_left = divmod(num_prompts, len(prompts))
-        drawn_P = largest(keys_P, len(prompts) if num_whole else num_left, first=self._come_first(beliefs.is_seen_P))
+        drawn_P = self._drawn(uniform_P, beliefs, len(prompts) if num_whole else num_left)
         drawn = [prompts[position] for position in drawn_P.tolist()]
         chosen = drawn * num_whole + drawn[:num_left]
         generator.shuffle(chosen)
         return chosen
+
+    def _drawn(self, uniform_P: Floats, beliefs: BeliefColumns, count: int) -> NDArray[np.int64]:
+        """Return the places with the largest keys. Where weights are bounded, only prompts that can win are weighed."""
+        first = self._come_first(beliefs.is_seen_P)
+        num_tried = 16 * (count + 32)  # weights differ by up to a factor of 11
+        while self.gamma == 0 and first is None and num_tried < len(uniform_P):
+            below = num_tried / len(uniform_P)
+            tried = np.flatnonzero(uniform_P < below)
+            keys_T = self._keys(uniform_P[tried], beliefs.alpha_P[tried], beliefs.beta_P[tried])
+            chosen = largest(keys_T, count) if len(tried) >= count else None
+            if chosen is not None and keys_T[chosen].min(initial=0.0) > np.log(1.0 - below) / (0.5 + self.floor):
+                return tried[chosen]  # no other key is above that bound
+            num_tried *= 4
+        return largest(self._keys(uniform_P, beliefs.alpha_P, beliefs.beta_P), count, first=first)
+
+    def _keys(self, uniform_P: Floats, alpha_P: Floats, beta_P: Floats) -> Floats:
+        """Return the log of u^(1/w): the order is the same, and no key rounds to 1."""
+        keys_P: Floats = np.log(1.0 - uniform_P) / self._weights(alpha_P, beta_P)
+        return keys_P
 
     def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
         """``weight``: mean of the weights of what was drawn."""

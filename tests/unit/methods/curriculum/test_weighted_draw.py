@@ -4,8 +4,10 @@ import itertools
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 
+from ada_lightning.core.prompt_columns import BeliefColumns
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.published.spo import WeightedDraw
 from tests.unit.methods.curriculum.histories import ids, prompts, recalled, seen
@@ -56,3 +58,17 @@ def test_what_it_bends_and_what_it_refuses():
         ValueError, match=r"floor must be positive .* got 0; curriculum.gamma must be in \[0, 1\]; got 2"
     ):
         WeightedDraw(floor=0, gamma=2)
+
+
+@pytest.mark.parametrize("rates", ["spread", "all solved", "one hopeful"])
+@pytest.mark.parametrize("count", [0, 1, 500, 3000])
+def test_of_many_prompts_those_are_weighed_that_can_win_and_the_draw_is_the_same(rates, count):
+    generator, number = np.random.default_rng(0), 20_000
+    mean = {"spread": generator.random(number), "all solved": np.full(number, 1 - 1e-12)}.get(
+        rates, np.full(number, 1e-12)
+    )
+    mean[7] = 0.5
+    beliefs = BeliefColumns(4 * mean, 4 * (1 - mean), 4 * mean, mean, np.ones(number, dtype=bool))
+    curriculum, uniform = WeightedDraw(), generator.random(number)
+    keys = np.log(1 - uniform) / (np.sqrt(mean * (1 - mean)) + 0.05)
+    assert curriculum._drawn(uniform, beliefs, count).tolist() == np.argsort(-keys)[:count].tolist()
