@@ -50,6 +50,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _options(arguments: argparse.Namespace) -> Options:
+    names = [name for name, _ in arguments.reward]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"--reward {repeated[0]} is given twice; give each name once, with its weight")
     options = Options(
         rewards=dict(arguments.reward),
         group_size=arguments.group_size,
@@ -80,7 +83,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="NAME[=WEIGHT]",
         help="a column that is part of the reward, and its weight (default: 1); may be repeated",
     )
-    add("--positive-above", type=_finite, help="rewards above this are right (default: middle of lowest and highest)")
+    add(
+        "--positive-above",
+        type=_finite,
+        help="rewards above this are right (default: as the log says, else middle of lowest and highest)",
+    )
     add("--group-size", type=_whole, help="responses per prompt, for logs that do not mark groups (TRL)")
     add("--tokenizer", type=Path, help="a model's tokenizer.json, for logs without token counts")
     add(
@@ -97,6 +104,8 @@ def _html(text: str) -> Path:
     path = Path(text)
     if path.suffix not in (".html", ".htm"):
         raise argparse.ArgumentTypeError(f"{text} must end in .html: the numbers are named after it")
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder; name a file for the page")
     return path
 
 

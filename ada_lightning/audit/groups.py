@@ -74,6 +74,8 @@ class Gathered:
     unit: Unit
     threshold: float
     """Rewards above it are positive."""
+    is_own: bool
+    """Whether the trainer's log says itself which responses are positive."""
     rewards: int
     """How many different rewards there are."""
     sampling: Sampling
@@ -89,11 +91,14 @@ def gather(log: Log, *, threshold: float | None = None, sampling: Sampling | Non
 
     Args:
         log: of a reader.
-        threshold: rewards above it are positive. None: the middle between the lowest and the highest reward, 0 where
-            there is only one; the two coincide with every trainer's notion where rewards take two values.
+        threshold: rewards above it are positive. None: as the log says of each response; else the middle between the
+            lowest and the highest reward, 0 where there is only one. Where rewards take two values all of these agree.
         sampling: overrides what the log says, or seems to: it is uniform if all groups are equally large.
     """
     graded = sorted({row.reward for row in log.rows if row.reward is not None})
+    is_own = threshold is None and any(row.is_positive is not None for row in log.rows)
+    if is_own and log.threshold is not None:
+        threshold = log.threshold
     if threshold is None:
         threshold = graded[0] / 2 + graded[-1] / 2 if len(graded) > 1 else 0.0  # a sum of huge ones has no value
     by_group: dict[tuple[int, str], list[Row]] = {}
@@ -108,11 +113,12 @@ def gather(log: Log, *, threshold: float | None = None, sampling: Sampling | Non
     for key, rows in sorted(by_group.items(), key=lambda item: item[0][0]):
         prompt_key: object = key if rows[0].prompt_key is None else rows[0].prompt_key
         number = prompts.setdefault(prompt_key, len(prompts))
-        groups.append(_group(rows, number, unit, threshold, sampling))
+        groups.append(_group(rows, number, unit, threshold, sampling, is_own=is_own))
     return Gathered(
         groups,
         unit,
         threshold,
+        is_own,
         len(graded),
         sampling,
         len(prompts),
@@ -134,10 +140,15 @@ def _unit(rows: Sequence[Row]) -> Unit:
     return Unit.CHARACTERS if all(row.num_characters is not None for row in rows) else Unit.RESPONSES
 
 
-def _group(rows: Sequence[Row], prompt: int, unit: Unit, threshold: float, sampling: Sampling) -> Group:
+def _group(
+    rows: Sequence[Row], prompt: int, unit: Unit, threshold: float, sampling: Sampling, *, is_own: bool
+) -> Group:
     graded = [row for row in rows if row.reward is not None and row.untrained is not Cause.ABORTED]
-    positive = [row for row in graded if _is_positive(row, threshold)]
-    negative = [row for row in graded if not _is_positive(row, threshold)]
+    classes_of: dict[bool, list[Row]] = {True: [], False: []}
+    for row in graded:
+        is_known = is_own and row.is_positive is not None
+        classes_of[bool(row.is_positive) if is_known else (row.reward or 0.0) > threshold].append(row)
+    positive, negative = classes_of[True], classes_of[False]
     differs = len({row.reward for row in graded}) > 1
     lost: dict[Cause, float] = {}
     for row in rows:
@@ -165,10 +176,6 @@ def _group(rows: Sequence[Row], prompt: int, unit: Unit, threshold: float, sampl
 
 def _total(rows: Iterable[Row], unit: Unit) -> float:
     return sum(length_of(row, unit) for row in rows)
-
-
-def _is_positive(row: Row, threshold: float) -> bool:
-    return (row.reward or 0.0) > threshold if row.is_positive is None else row.is_positive
 
 
 def _cause(row: Row, graded: Sequence[Row], is_right: bool, differs: bool) -> Cause | None:

@@ -34,9 +34,13 @@ def about(audit: Audit) -> str:
     size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     steps = f"step {first}" if count == 1 else f"{count} steps ({first} to {last})"
     prompts = f"{gathered.num_prompts:,} prompts" if gathered.knows_prompts else "prompts without a name"
+    right = f"Rewards above {gathered.threshold:g} count as right."
+    if gathered.is_own:
+        how = "" if audit.log.threshold is None else f": rewards above {gathered.threshold:g}"
+        right = f"Right is what the run counted as right{how}."
     return (
         f"{audit.log.format}, {steps}: {num_responses:,} responses, {size} for each of {len(gathered.groups):,} "
-        f"groups; {prompts}. Rewards above {gathered.threshold:g} count as right."
+        f"groups; {prompts}. {right}"
     )
 
 

@@ -373,8 +373,11 @@ def _key_error(loader: ConfigLoader, override: Override, config: Mapping[str, An
     names = key.split(".")
     depth, node = _walk(config, names)
     if depth == len(names) or (isinstance(node, str) and "${" in node):  # there it is, or below an interpolation
-        if override.is_add() and depth == len(names) and not isinstance(node, dict | list):
+        is_merged = isinstance(node, dict) and isinstance(override.value(), dict)
+        if override.is_add() and depth == len(names) and not is_merged:
             return f"{line}: {key} exists already; leave out the plus: {line.lstrip('+')}"
+        if isinstance(node, list) and isinstance(override.value(), dict) and depth == len(names):
+            return f"{line}: {key} is a list and not keys with values; write {key}=[...]"
         return _mapping_error(loader, override, node) if isinstance(node, dict) else None
     is_added = override.is_add() or override.is_force_add()
     owner = ".".join(names[:depth])

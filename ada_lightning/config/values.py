@@ -28,7 +28,10 @@ KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 SAME_KIND = {"tuple": "list", "Sequence": "list", "Mapping": "dict"} | {name: name for name in KINDS}
 NEVER_WRITTEN = "Tensor"
 """Alternative of an annotation that no value of a configuration is."""
-AT_TOP = {"preview": "bool", "reproducible": "bool", "allow_other_method": "bool", "num_steps": "int", "seed": "int"}
+AT_TOP = {
+    "preview": "bool", "reproducible": "bool", "allow_other_method": "bool", "num_steps": "int", "seed": "int",
+    "policy": "PolicyModule",
+}  # fmt: skip
 """Annotations of values at the top, which belong to no constructor."""
 CHECKED_ELSEWHERE = ("trainer.devices", "trainer.num_nodes")
 """Keys with a check of their own, which knows that ``auto`` stands for a number."""
@@ -65,6 +68,8 @@ def value_errors(view: MethodView) -> dict[str, str]:
             continue
         typed = origin(view.plain, key)
         message = "" if key in CHECKED_ELSEWHERE else kind_message(typed, value, annotation)
+        if value is None and is_ours and not message:
+            message = _null_message(typed, annotation)
         if message := message or _number_message(typed, name, value, is_ours=is_ours):
             found[key] = message
     return found
@@ -92,6 +97,22 @@ def kind_message(key: str, value: Any, annotation: str) -> str:
     constants = [_spelt(value) if value is None else repr(value) for value in members.constants]
     wanted += sorted(constants, key=lambda text: text == "null")
     return f"{key}={_spelt(value)} is {_described(value)}, write {' or '.join(wanted)}"
+
+
+def _null_message(key: str, annotation: str) -> str:
+    """Say that null stands where something is needed; empty where the annotation takes it, or says nothing.
+
+    Example:
+        >>> _null_message("data.source", "PromptSource"), _null_message("data.only", "Mine | None")
+        ('data.source=null is null, where PromptSource is needed; leave it out to have the default', '')
+    """
+    try:
+        names = {ast.unparse(node).rpartition(".")[2] for node in ast.walk(ast.parse(annotation.strip(), mode="eval"))}
+    except SyntaxError:
+        return ""
+    if not annotation or names & {"None", "Optional", "Any", "object"}:
+        return ""
+    return f"{key}=null is null, where {annotation} is needed; leave it out to have the default"
 
 
 class _Unjudged(Exception):  # noqa: N818 - no error: nothing is said about such annotations

@@ -4,7 +4,8 @@ Each size is a parquet file of sums in words, each run one step of ``model=tiny 
 its own: once with an empty cache, once more with a full one. Seconds are processor time of the whole process tree. So
 they say little of what else runs on the machine. ``--other`` runs the same with another checkout, side by side.
 Then a step's choice among a million prompts, and what a response costs whoever drives a step with a budget.
-Writes ``docs/performance/million.json``.
+Writes ``docs/performance/million.json``. Lines of the table that are not measured stay as they were there. Where a line
+has several runs, the table has their medians.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -58,22 +60,23 @@ def main() -> None:
     parser.add_argument("--other", type=Path, help="another checkout, measured too")
     parser.add_argument("--largest-other", type=int, default=100_000, help="prompts that it is given at most")
     parser.add_argument("--trl", action="store_true", help="TRL's GRPOTrainer up to its first rewards, too")
+    parser.add_argument("--repeats", type=int, default=1, help="runs of each kind, in turn")
     parser.add_argument("--seconds", type=float, default=3600.0, help="begin no run after so many")
     given = parser.parse_args()
-    end, runs = time.monotonic() + given.seconds, []
+    end = time.monotonic() + given.seconds
+    runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         files = {size: _file(Path(folder), size) for size in given.sizes if given.seconds > 0}
-        for method in given.methods:
-            for size, file in files.items():
-                other = given.other if size <= given.largest_other else None
-                for name, tree in {"this": ROOT, "other": other}.items():
-                    for start in ("first", "second") if tree else ():
-                        if time.monotonic() < end:
-                            cache = Path(folder, f"cache-{name}-{method}-{size}")
-                            runs.append({"build": name, "method": method, "prompts": size, "start": start})
-                            runs[-1] |= _train(Path(str(tree)), method, file, cache)
-                            print(runs[-1], flush=True)
-                            _save(runs)
+        for repeat, method, size in product(range(given.repeats), given.methods, files):
+            other = given.other if size <= given.largest_other else None
+            for name, tree in {"this": ROOT, "other": other}.items():
+                for start in ("first", "second") if tree else ():
+                    if time.monotonic() < end:
+                        cache = Path(folder, f"cache-{name}-{method}-{size}-{repeat}")
+                        runs.append({"build": name, "method": method, "prompts": size, "start": start})
+                        runs[-1] |= _train(Path(str(tree)), method, files[size], cache)
+                        print(runs[-1], flush=True)
+                        _save(runs)
         for size, file in files.items() if given.trl else ():
             if time.monotonic() < end:
                 runs.append({"build": "trl", "method": "grpo", "prompts": size, "start": "first"} | _trl(file, folder))
@@ -85,22 +88,38 @@ def main() -> None:
     _save(runs, choices=choices, budgets=budgets)
 
 
+def _line_of(run: dict[str, Any]) -> tuple[str, str, int]:
+    return run["build"], run["method"], run["prompts"]
+
+
 def _save(runs: list[dict[str, Any]], **content: Any) -> None:
-    save("million", runs=runs, **content)
+    """Write what there is; lines of before that were not measured now stay, in their places."""
+    path = FOLDER / "million.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    now = {_line_of(run): [each for each in runs if _line_of(each) == _line_of(run)] for run in runs}
+    lines: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for run in before.get("runs", []):
+        lines.setdefault(_line_of(run), []).append(run)
+    kept = {name: before[name] for name in ("choices", "budgets") if name in before}
+    save("million", runs=[run for line in (lines | now).values() for run in line], **kept | content)
 
 
 def runs_table() -> str:
     """Return the table of the runs: a line for each build, method and size."""
     names = {"this": "this build", "other": "the build before", "trl": "TRL"}
-    lines: dict[tuple[str, str, int], dict[str, dict[str, Any]]] = {}
+    lines: dict[tuple[str, str, int], dict[str, list[dict[str, Any]]]] = {}
     for run in json.loads((FOLDER / "million.json").read_text())["runs"]:
-        lines.setdefault((names[run["build"]], run["method"], run["prompts"]), {})[run["start"]] = run
+        lines.setdefault(_line_of(run), {}).setdefault(run["start"], []).append(run)
     rows = [
-        (*line, *(f"{starts[start]['cpu_s']:.1f} s" if start in starts else "" for start in ("first", "second")),
-         f"{max(run['peak_gib'] for run in starts.values()):.2f} GiB")
-        for line, starts in lines.items()
+        (names[build], method, prompts, *(_median(starts.get(start, [])) for start in ("first", "second")),
+         f"{max(run['peak_gib'] for runs in starts.values() for run in runs):.2f} GiB")
+        for (build, method, prompts), starts in lines.items()
     ]  # fmt: skip
     return markdown(["build", "method", "prompts", "first start", "second", "peak memory"], rows)
+
+
+def _median(runs: list[dict[str, Any]]) -> str:
+    return f"{statistics.median(run['cpu_s'] for run in runs):.1f} s" if runs else ""
 
 
 def choices_table() -> str:

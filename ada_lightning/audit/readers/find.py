@@ -41,19 +41,25 @@ def read_logs(paths: Sequence[Path], options: Options, format: str | None = None
         RefusedFileError: a path has nothing that a reader knows, or what it has is refused.
     """
     found: dict[tuple[str, Path], tuple[Any, list[Path]]] = {}
+    known: set[Path] = set()
     for path in paths:
         if not path.exists():
             raise RefusedFileError(f"{shown(path)} does not exist")
+        if (real := path.resolve()) in known:
+            raise RefusedFileError(f"{shown(path)} is given twice; its responses would count twice")
+        known.add(real)
         if path.is_dir():
-            found["folder", path] = _of_folder(path, format)
+            found["folder", real] = _of_folder(path, format)
         else:
             reader = READERS[format] if format else _by_content(path, options)
-            found.setdefault((reader.NAME, path.parent), (reader, []))[1].append(path)
+            found.setdefault((reader.NAME, real.parent), (reader, []))[1].append(path)
     logs = []
     for (_, place), (reader, files) in found.items():
         name = shown(files[0] if len(files) == 1 else place)
         if options.rewards and reader not in _WITH_PARTS:
             raise RefusedFileError(f"{name}: logs of {reader.NAME} say what the reward is; leave --reward out")
+        if options.group_size and reader is not trl:
+            raise RefusedFileError(f"{name}: logs of {reader.NAME} mark their groups; leave --group-size out")
         log = reader.read(files, options)
         if not log.rows:
             raise RefusedFileError(f"{name} has no response of training in it ({reader.NAME})")

@@ -71,7 +71,17 @@ def read(paths: Sequence[Path], options: Options) -> Log:
                 RECORDING,
             )
         )
-    return Log(NAME, rows, holes, Order.LAUNCH, sampling=sampling)
+    if num_dropped := _num_dropped(folder / "metrics.csv", options):
+        holes.append(
+            Hole(
+                f"{num_dropped:,} tokens that were drawn ahead and dropped",
+                "the run generated them, and they are in no figure here; all of them gave no gradient",
+                "rollout/schedule=barrier",
+            )
+        )
+    threshold = rollout.get("positive_threshold") if isinstance(rollout, dict) else None
+    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    return Log(NAME, rows, holes, Order.LAUNCH, sampling=sampling, threshold=float(threshold) if is_number else None)
 
 
 def _row(fields: Fields, masks: bool) -> Row:
@@ -137,6 +147,18 @@ def _num_groups(path: Path, options: Options) -> int | None:
             )
         except csv.Error:
             raise RefusedFileError(f"{shown(path)} is no prompt log") from None
+
+
+def _num_dropped(path: Path, options: Options) -> int:
+    """Tokens that the run drew ahead and did not use, by its metrics."""
+    if not path.is_file():
+        return 0
+    with checked(path, options.limits).open(encoding="utf-8", errors="replace", newline="") as file:
+        try:
+            cells = [row.get("rollout/tokens_wasted") for row in csv.DictReader(file)]
+            return round(sum(float(cell) for cell in cells if cell))
+        except (csv.Error, ValueError, OverflowError):
+            raise RefusedFileError(f"{shown(path)} is no table of metrics") from None
 
 
 def _settings(path: Path, options: Options) -> dict[str, Any]:

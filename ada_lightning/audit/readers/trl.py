@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -37,9 +38,10 @@ def files(folder: Path) -> list[Path]:
 def read(paths: Sequence[Path], options: Options) -> Log:
     """Read tables of completions.
 
-    A group is a run of consecutive rows with one prompt, cut at the group size. A reward is the weighted sum of the
-    columns of rewards; see :func:`_reward_names`. Weights are not in the log: where ``Options.rewards`` has none, each
-    counts 1 and the logged advantages must agree.
+    A group is a run of consecutive rows with one prompt, cut at the group size. Where nobody gives that, it is the
+    largest that divides all runs, and the logged advantages of each group must add up to 0. A reward is the weighted
+    sum of the columns of rewards; see :func:`_reward_names`. Weights are not in the log: where ``Options.rewards`` has
+    none, each counts 1 and the logged advantages must agree.
 
     Raises:
         RefusedFileError: a file cannot be read as this format, groups cannot be told apart, no column is a reward, or
@@ -66,6 +68,7 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         rows += _rows(records, list(options.rewards) or list(numbers), path, options)
         if len(rows) > options.limits.max_rows:
             raise RefusedFileError(f"more than {options.limits.max_rows} responses; give fewer steps")
+    rows = _grouped(rows, options)
     names = _reward_names(rows, found, options) if rows else []
     rows = [_graded(row, names, options) for row in rows]
     remarks = [_about_rewards(names, found)]
@@ -74,9 +77,19 @@ def read(paths: Sequence[Path], options: Options) -> Log:
 
 
 def _numbers(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> dict[str, bool]:
-    """Columns of numbers between the completion and the advantage that are no known extras: whether all are whole."""
+    """Columns of numbers that may be rewards, and whether all values are whole.
+
+    TRL has them between the completion and the advantage. Where none is there, the table was written anew, and all
+    others may be.
+    """
+    between = columns[columns.index("completion") + 1 : columns.index("advantage")]
+    others = [name for name in columns if name not in (*NEEDED, *EXTRAS)]
+    return _of_numbers(records, between) or _of_numbers(records, others)
+
+
+def _of_numbers(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> dict[str, bool]:
     found = {}
-    for name in columns[columns.index("completion") + 1 : columns.index("advantage")]:
+    for name in columns:
         values = [value for record in records if (value := record[name]) is not None and value == value]
         is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
         if name not in EXTRAS and values and is_number:
@@ -168,9 +181,9 @@ def _graded(row: Row, names: Sequence[str], options: Options) -> Row:
 
 def _rows(records: Sequence[dict[str, Any]], names: Sequence[str], path: Path, options: Options) -> list[Row]:
     """One row a response, without its reward; ``components`` has every column that may be a part of it."""
-    keys = [key_of(record["prompt"]) for record in records]
     found = []
-    for index, (record, group) in enumerate(zip(records, _groups(keys, path, options), strict=True)):
+    for index, record in enumerate(records):
+        key = key_of(record["prompt"])
         fields = Fields(record, f"{shown(path)}, row {index}")
         text = text_of(record["completion"])
         truncated = fields.number("is_truncated")
@@ -180,10 +193,10 @@ def _rows(records: Sequence[dict[str, Any]], names: Sequence[str], path: Path, o
             Row(
                 source=fields.where,
                 step=fields.need("step"),
-                group_key=f"{path.name}/{group}",
+                group_key=f"{path}/{key}",
                 sample_index=index,
                 reward=None,
-                prompt_key=keys[index] if prompt is None else key_of(prompt, record.get("reference")),
+                prompt_key=key if prompt is None else key_of(prompt, record.get("reference")),
                 policy_version=fields.whole("policy_version"),
                 num_tokens=options.num_tokens(text) if tokens is None else tokens,
                 num_characters=len(text),
@@ -195,17 +208,28 @@ def _rows(records: Sequence[dict[str, Any]], names: Sequence[str], path: Path, o
     return found
 
 
-def _groups(keys: Sequence[str], path: Path, options: Options) -> list[int]:
-    """Number of the group of each row."""
-    runs = [len(list(run)) for _, run in groupby(keys)]
-    size = options.group_size or min(runs, default=1)
-    if any(run % size for run in runs):
-        sizes = ", ".join(str(size) for size, _ in Counter(runs).most_common(5))
-        raise RefusedFileError(
-            f"{shown(path)}: consecutive rows with one prompt come in runs of {sizes}, which are no multiples of "
-            f"{size}; give num_generations by --group-size"
-        )
-    return [index // size for index in range(len(keys))]
+def _grouped(rows: Sequence[Row], options: Options) -> list[Row]:
+    """Cut the runs of consecutive rows with one prompt into groups.
+
+    Raises:
+        RefusedFileError: runs are no multiples of the given size, or the size that is found does not fit.
+    """
+    runs = [list(run) for _, run in groupby(rows, key=lambda row: row.group_key)]
+    size = options.group_size or math.gcd(*map(len, runs)) or 1
+    way_out = "give num_generations by --group-size"
+    sizes = ", ".join(str(length) for length, _ in Counter(map(len, runs)).most_common(5))
+    come = f"consecutive rows with one prompt come in runs of {sizes}"
+    if wrong := next((run for run in runs if len(run) % size), None):
+        raise RefusedFileError(f"{wrong[0].source}: {come}, which are no multiples of {size}; {way_out}")
+    groups = [run[start : start + size] for run in runs for start in range(0, len(run), size)]
+    for group in groups if not options.group_size else []:
+        known = [row.advantage for row in group if row.advantage is not None]
+        if abs(total := math.fsum(known)) > _NO_ADVANTAGE * len(known):
+            raise RefusedFileError(
+                f"{group[0].source}: {come}, so groups would be of {size}, but the advantages of this one add up to "
+                f"{total:.3g} and not to 0; was the file cut, or put in another order? If not, {way_out}"
+            )
+    return [replace(row, group_key=str(number)) for number, group in enumerate(groups) for row in group]
 
 
 def _holes(rows: Sequence[Row], steps: Collection[int], options: Options) -> list[Hole]:

@@ -52,6 +52,7 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         RefusedFileError: a file cannot be read as this format.
     """
     episodes: dict[tuple[int, str, int], list[Row]] = {}
+    outputs: set[tuple[int, str]] = set()
     has_uid, num_pads = True, 0
     for path in paths:
         for number, record in json_lines(path, options.limits):
@@ -64,6 +65,10 @@ def read(paths: Sequence[Path], options: Options) -> Log:
                 continue
             has_uid &= isinstance(uid, str)
             row = _row(fields, uid, len(episodes), options)
+            if isinstance(uid, str):
+                if (row.step, uid) in outputs:
+                    raise RefusedFileError(f"{fields.where}: uid {printable(uid)} was there before in its step")
+                outputs.add((row.step, uid))
             episodes.setdefault((row.step, row.group_key, row.sample_index), []).append(row)
     rows = [_joined(rows) for rows in episodes.values()]
     known = sorted({"score"}.union(*(row.components for row in rows)))

@@ -58,6 +58,8 @@ def test_a_packed_file_is_named_with_its_way_out(tmp_path):
     [
         (["nothing"], "error: nothing does not exist"),
         (["x", "--output", "page.txt"], "must end in .html"),
+        (["x", "--output", "."], "must end in .html"),
+        (["x", "--reward", "a=1", "--reward", "a=5"], "--reward a is given twice; give each name once"),
         (["x", "--reward", "accuracy=much"], "must be NAME or NAME=WEIGHT"),
         (["x", "--reward", "accuracy=nan"], "must be NAME or NAME=WEIGHT with a finite number"),
         (["x", "--positive-above", "nan"], "nan must be a finite number"),
@@ -90,3 +92,10 @@ def test_the_page_of_the_docs_shows_what_its_command_prints(monkeypatch, tmp_pat
 def test_it_is_a_command(tmp_path):
     run = [sys.executable, "-m", "ada_lightning.audit", "--help"]
     assert "folders that a trainer wrote" in subprocess.run(run, cwd=ROOT, capture_output=True, text=True).stdout
+
+
+def test_a_folder_is_no_page(tmp_path, capsys):
+    (folder := tmp_path / "page.html").mkdir()
+    with pytest.raises(SystemExit):
+        main(["x", "--output", str(folder)])
+    assert "page.html is a folder; name a file for the page" in capsys.readouterr().err

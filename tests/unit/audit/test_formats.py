@@ -13,6 +13,7 @@ import torch
 from ada_lightning.audit.figures import audit
 from ada_lightning.audit.readers.find import READERS, read_logs, tokenizer_of
 from ada_lightning.audit.records import Cause, Options, Sampling
+from ada_lightning.audit.sentences import about
 from ada_lightning.audit.untrusted import RefusedFileError
 from research.audit.synthetic import Population, draw
 from research.audit.writers import WRITERS, write_word_tokenizer
@@ -338,3 +339,75 @@ def test_our_run_says_that_long_responses_were_cut(log, tmp_path):
     (tmp_path / "config.yaml").write_text(json.dumps({"sampler": {"_target_": "UniformSampler"}}))
     ((_, read),) = read_logs([tmp_path], Options())
     assert not any("cut" in hole.what for hole in read.holes)
+
+
+def test_trl_refuses_groups_whose_advantages_do_not_add_up_to_0(log, tmp_path):
+    """A file that ends within a group, and rows in another order: each has runs that some size divides."""
+    rows = [row for row in log.rows if row.step == 0]
+    whole = tmp_path / "whole"
+    WRITERS["trl"](rows, whole)
+    (path,) = READERS["trl"].files(whole)
+    table = pd.read_parquet(path)
+    table[:82].to_parquet(tmp_path / "a.parquet")
+    table[82:].to_parquet(tmp_path / "b.parquet")
+    table.sample(frac=1, random_state=0).to_parquet(tmp_path / "c.parquet")
+    for names in (["a", "b"], ["a"], ["c"]):
+        paths = [tmp_path / f"{name}.parquet" for name in names]
+        with pytest.raises(RefusedFileError, match=r"add up to .* and not to 0; was the file cut, or put in another"):
+            read_logs(paths, Options())
+        with pytest.raises(RefusedFileError, match=r"which are no multiples of 8"):
+            read_logs(paths, Options(group_size=8))
+
+
+def test_trl_finds_rewards_in_a_table_whose_columns_were_sorted(log, tmp_path):
+    WRITERS["trl"](log.rows, tmp_path)
+    for path in READERS["trl"].files(tmp_path):
+        table = pd.read_parquet(path)
+        table[sorted(table.columns)].to_parquet(path)
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert [row.reward for row in read.rows] == [row.reward for row in log.rows]
+    assert read_logs([tmp_path], Options(rewards={"accuracy": 1.0}))[0][1].rows == read.rows
+
+
+@pytest.mark.parametrize("format", ["trl", "verl"])
+def test_a_file_that_is_given_twice_is_refused(format, log, tmp_path):
+    WRITERS[format](log.rows, tmp_path)
+    path = READERS[format].files(tmp_path)[0]
+    for twice in ([path, path], [path, path.parent / ".." / path.parent.name / path.name], [tmp_path, tmp_path]):
+        with pytest.raises(RefusedFileError, match=r"is given twice; its responses would count twice"):
+            read_logs(twice, Options())
+
+
+def test_verl_refuses_an_output_that_is_there_twice(log, tmp_path):
+    WRITERS["verl"](log.rows, tmp_path)
+    (tmp_path / "7.jsonl").write_text((tmp_path / "0.jsonl").read_text())
+    with pytest.raises(RefusedFileError, match=r"7.jsonl, line 1: uid 0-00000_0_0 was there before in its step"):
+        read_logs([tmp_path], Options())
+
+
+@pytest.mark.parametrize("format", [name for name in WRITERS if name != "trl"])
+def test_a_group_size_is_refused_where_the_log_marks_its_groups(format, log, tmp_path):
+    WRITERS[format](log.rows, tmp_path)
+    with pytest.raises(RefusedFileError, match=r"mark their groups; leave --group-size out"):
+        read_logs([tmp_path], Options(group_size=4))
+
+
+def test_our_run_counts_as_right_what_it_did_and_a_threshold_of_a_persons_goes_first(log, tmp_path):
+    rows = [replace(row, reward=0.6 * (row.reward or 0.0) + 0.2, is_positive=False) for row in log.rows]
+    WRITERS["ada"](rows, tmp_path)
+    config = tmp_path / "config.yaml"
+    config.write_text(config.read_text() + "rollout: {positive_threshold: 0.9}\n")
+    ((_, read),) = read_logs([tmp_path], Options())
+    own, given = audit(read, num_resamples=50), audit(read, threshold=0.5, num_resamples=50)
+    assert (own.figures["pass_rate"].value, own.gathered.threshold) == (0.0, 0.9)
+    assert "Right is what the run counted as right: rewards above 0.9." in about(own)
+    assert given.figures["pass_rate"].value == pytest.approx(sum(row.reward for row in log.rows) / len(log.rows))
+    assert "Rewards above 0.5 count as right." in about(given)
+
+
+def test_our_run_says_what_was_drawn_ahead_and_dropped(log, tmp_path):
+    WRITERS["ada"](log.rows, tmp_path)
+    (tmp_path / "metrics.csv").write_text("step,rollout/tokens_wasted\n1,600\n2,\n3,1300.0\n")
+    ((_, read),) = read_logs([tmp_path], Options())
+    (hole,) = (hole for hole in read.holes if "drawn ahead" in hole.what)
+    assert hole.what == "1,900 tokens that were drawn ahead and dropped"

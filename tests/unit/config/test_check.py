@@ -205,6 +205,7 @@ class TestOverrideErrors:
             (["~seeed"], "unknown key seeed; did you mean seed?"),
             (["+sampler.k_poss=1"], "unknown key sampler.k_poss; did you mean k_pos?"),
             (["+seed=1"], "+seed=1: seed exists already; leave out the plus: seed=1"),
+            (["+data.source=5"], "+data.source=5: data.source exists already; leave out the plus: data.source=5"),
             (["seed.x=1"], "seed.x=1: seed is a value and has no keys"),
             (["+sampler=uniform"], "+sampler=uniform: sampler has an option already; leave out the plus"),
             (["experiment=ada"], "experiment=ada: experiment needs a plus: +experiment=ada"),

@@ -166,6 +166,8 @@ def test_a_sweep_over_lists_is_understood():
     ("arguments", "answer"),
     [
         (["+experiment=capo", "+token_masks=none"], "leave out the plus: token_masks=none"),
+        (["+callbacks.budget=60"], "callbacks.budget exists already; leave out the plus: callbacks.budget=60"),
+        (["data=dataset", "data.source.filters={a:1}"], "data.source.filters is a list and not keys with values"),
         (["~token_masks"], "token_masks cannot be left out; choose with token_masks=<option>, of capo, jackpot, none"),
         (["token_masks=[]"], "an empty list chooses no option; options: capo, jackpot, none"),
         (["sampler=[]"], "an empty list chooses no option"),

@@ -64,6 +64,8 @@ def make_part(is_on: bool, **further: int) -> None:
         ("optimizer.betas=0.9", "is the number 0.9, write a list, [a,b]"),
         ("data.source.tasks=nope", "is the word 'nope', write keys with values, {a: 1}"),
         ("rollout.sampling.temperature=hot", "is the word 'hot', write a number"),  # others refer to it
+        ("data.source=null", "is null, where PromptSource is needed; leave it out to have the default"),
+        ("loss.reduction=null", "is null, where LossReduction is needed; leave it out to have the default"),
         ("optimizer.lr=1e999", "is infinite, write a finite number"),
         ("rollout.sampling.temperature=inf", "is infinite, write a finite number"),
         ("loss.clip_high=nan", "is no number, write a finite one"),
