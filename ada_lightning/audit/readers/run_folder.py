@@ -79,9 +79,9 @@ def read(paths: Sequence[Path], options: Options) -> Log:
                 "rollout/schedule=barrier",
             )
         )
-    threshold = rollout.get("positive_threshold") if isinstance(rollout, dict) else None
-    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-    return Log(NAME, rows, holes, Order.LAUNCH, sampling=sampling, threshold=float(threshold) if is_number else None)
+    given = rollout.get("positive_threshold") if isinstance(rollout, dict) else None
+    threshold = float(given) if isinstance(given, int | float) and not isinstance(given, bool) else None
+    return Log(NAME, rows, holes, Order.LAUNCH, sampling=sampling, threshold=threshold)
 
 
 def _row(fields: Fields, masks: bool) -> Row:
