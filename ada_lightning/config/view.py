@@ -9,7 +9,7 @@ from typing import Any
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import (
     InterpolationKeyError,
     InterpolationToMissingValueError,
@@ -95,10 +95,16 @@ class ConfigView(MethodView):
             cause = error.__cause__ or error
             place = re.search(r"^full_key: ([\w.]+)$", str(error), re.MULTILINE)  # of the part within it that failed
             if not isinstance(cause, OmegaConfBaseException):
-                return component, self._with_typed_keys(component_message(place[1] if place else key, cause))
+                found = self._dotted(place[1]) if place else key
+                return component, self._with_typed_keys(component_message(found, cause))
         except (ValueError, TypeError, OSError, ImportError) as error:
             return component, self._with_typed_keys(component_message(key, error))
         return component, ""
+
+    def _dotted(self, place: str) -> str:
+        """Put the dot before the number of a list's element that Hydra leaves out."""
+        of_list = re.sub(r"\d+$", "", place)
+        return f"{of_list}.{place[len(of_list) :]}" if isinstance(self.value(of_list), ListConfig) else place
 
     def _with_typed_keys(self, message: str) -> str:
         """Replace keys whose value is that of another one by that one: a constructor knows its own arguments only."""

@@ -39,12 +39,30 @@ from ada_lightning.data.text_files import Row, unusable_rows
 class RowFilter(Protocol):
     """A condition on the columns of a row, see :mod:`ada_lightning.data.filters`."""
 
-    label: str
-    """The condition in words, for the report."""
-
     def accepts(self, columns: Mapping[str, Any]) -> bool:
-        """Whether the row is kept. KeyError: a column is missing; ValueError: its value cannot be compared."""
+        """Whether the row is kept. KeyError: a column is missing; ValueError: its value cannot be compared.
+
+        The condition in words, for the report, is ``label`` where there is one, else the name of the class.
+        """
         ...
+
+
+def _label(row_filter: RowFilter) -> str:
+    return str(getattr(row_filter, "label", type(row_filter).__name__))
+
+
+def _of_class(value: object) -> str:
+    return repr(value) if isinstance(value, str | int | float) else f"an object of the class {type(value).__name__}"
+
+
+def _accepts(row_filter: RowFilter, columns: Mapping[str, Any]) -> bool:
+    """Ask a filter, which may be anybody's and fail in every way."""
+    try:
+        return bool(row_filter.accepts(columns))
+    except Exception as error:
+        if isinstance(row_filter, ColumnIn | ColumnRange):
+            raise
+        raise ValueError(f"the filter {_label(row_filter)} raised {type(error).__name__}: {error}") from error
 
 
 class DatasetSource:
@@ -122,10 +140,10 @@ class DatasetSource:
                 prompt_template=prompt_template,
             ),
             *(
-                f"data.source.filters.{place} is no filter; it needs a _target_, such as "
-                f"ada_lightning.data.filters.ColumnRange; got {row_filter}"
+                f"data.source.filters.{place} is no filter: {_of_class(row_filter)} has no method accepts(columns); "
+                "write a _target_, such as ada_lightning.data.filters.ColumnRange, or a class of your own with one"
                 for place, row_filter in enumerate(filters)
-                if not hasattr(row_filter, "accepts")
+                if not callable(getattr(row_filter, "accepts", None))
             ),
         )  # fmt: skip
         if prompt_column is not None and prompt_column == answer_column:
@@ -311,10 +329,10 @@ class DatasetSource:
         self, builder: PromptBuilder, columns: Mapping[str, Any], where: str, report: ReadingReport
     ) -> Prompt | None:
         try:
-            failed = next((row_filter for row_filter in self.filters if not row_filter.accepts(columns)), None)
+            failed = next((row_filter for row_filter in self.filters if not _accepts(row_filter, columns)), None)
             if failed is None:
                 return builder.build(columns)
-            report.drop(f"not {failed.label}")
+            report.drop(f"not {_label(failed)}")
         except UnusableRowError as error:
             report.drop(error.reason, where, str(error))
         except KeyError as error:

@@ -54,6 +54,9 @@ def test_a_data_set_with_patterns_filters_and_a_format(file):
 def test_problems_of_the_data_are_found_by_the_check(file):
     with pytest.raises(ConfigError, match=r"data\.source: .*a\.jsonl, line 1: no column 'text'; columns found: answer"):
         check_config(composed("data=dataset", f"data.source.path={file}", "data.source.prompt_column=text"))
+    own = "[{_target_: ada_lightning.data.filters.ColumnIn, values: [1]}]"
+    with pytest.raises(ConfigError, match=r"1\. data\.source\.filters\.0: .*'column'"):
+        check_config(composed("data=dataset", f"data.source.path={file}", f"data.source.filters={own}"))
     with pytest.raises(ConfigError, match=r"data\.source: data\.source\.sources is empty; name each source"):
         check_config(composed("data=mixture"))
     with pytest.raises(ConfigError, match=r"data\.format: cannot read data\.format\.template_file = none\.jinja"):

@@ -358,12 +358,35 @@ def test_numbers_that_are_answers(tmp_path, answer, is_usable):
         ),
         ({"system_prompt": False}, "system_prompt must be text; got False"),
         ({"answer_column": 1, "task": 2}, "answer_column must be text; got 1.*task must be text; got 2"),
-        ({"filters": [{"column": "level", "minimum": 1}]}, "filters.0 is no filter; it needs a _target_, such as ada_"),
+        (
+            {"filters": [{"column": "level", "minimum": 1}]},
+            r"filters.0 is no filter: an object of the class dict has no method accepts\(columns\); write a _target_",
+        ),
     ],
 )
 def test_impossible_settings_are_refused_at_construction(kwargs, message):
     with pytest.raises(ValueError, match=message):
         DatasetSource(**{"path": "a.jsonl", "num_heldout": 1, "seed": 0, **kwargs})
+
+
+class OwnFilter:
+    """Keeps what a function keeps."""
+
+    def __init__(self, keeps):
+        self.accepts = keeps
+
+
+def test_a_filter_of_ones_own_needs_no_label_and_may_fail_in_every_way(tmp_path):
+    path = jsonl(tmp_path / "a.jsonl", ROWS)
+    made = source(path, num_heldout=0, filters=[OwnFilter(lambda columns: columns["level"] > 1)])
+    assert contents(made.train_prompts()) == [row["prompt"] for row in ROWS if row["level"] > 1]
+    assert made.reports[0].as_dict()["dropped"] == {"not OwnFilter": sum(row["level"] <= 1 for row in ROWS)}
+    for fails, said in (
+        (lambda columns: columns["no"], "KeyError: 'no'"),
+        (lambda columns: 1 / 0, "ZeroDivisionError: division by zero"),
+    ):
+        with pytest.raises(ValueError, match=rf"a.jsonl, line 1: the filter OwnFilter raised {said}"):
+            source(path, filters=[OwnFilter(fails)]).train_prompts()
 
 
 def test_all_prompts_of_a_set_of_its_own_can_be_held_out(tmp_path):
