@@ -11,6 +11,7 @@ from ada_lightning.adapters.brain_records import FinishedStep, Handout, Training
 from ada_lightning.adapters.core import Core
 from ada_lightning.adapters.pools import Pool, Pools, Row
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.core.checks import whole_number
 from ada_lightning.methods.recipe import Recipe
 
 
@@ -182,8 +183,11 @@ class Brain:
             How many were counted. Late and repeated results are not.
 
         Raises:
-            ValueError: a result that cannot be counted, as one without a reward. The others were.
+            ValueError: a result that cannot be counted, as one without a reward or with an unknown keyword. The others
+                were. Or the version is no whole number; then nothing was counted.
         """
+        if version is not None and whole_number(version) is None:
+            raise ValueError(f"version must be the whole number of a policy version, or None; got {version!r}")
         pools = self._steps.get(step)
         if pools is None or not 0 <= slot < len(pools):
             self._num_late += len(results)
@@ -195,6 +199,9 @@ class Brain:
                 continue
             try:
                 pool.add(index, **told)
+            except TypeError as error:  # a keyword is missing or unknown
+                problems.append(f"response {index} of prompt {pool.prompt_id}: {error}")
+                continue
             except ValueError as error:
                 problems.append(str(error))
                 continue

@@ -290,7 +290,8 @@ class Core:
         Raises:
             RuntimeError: pools are open.
             ValueError: the pools are not of the step under way, or figures that are needed are missing, or there
-                are some that nothing reads; or seconds are no two finite numbers of at least 0.
+                are some that nothing reads; or seconds are no two finite numbers of at least 0; or metrics are no
+                finite numbers. Nothing is learned then.
         """
         if not self._open or pools is not self._open[0]:
             raise ValueError("these pools do not belong to the step under way")
@@ -305,6 +306,7 @@ class Core:
             raise ValueError(
                 f"seconds must be (of the rollout, of the update), both finite and at least 0; got {seconds!r}"
             )
+        figures = _finite_figures(metrics)
         drawn = pools.pools_drawn()
         if self._method.refill.is_on:
             self._queue_at(self._step).num_used = pools.step.stats.num_prompts
@@ -313,7 +315,7 @@ class Core:
         costs = StepCosts.of(groups, *map(float, seconds)) if weighs_costs else None
         if len(self._open) > 1:  # an estimator learns from the prompts that it predicted last
             self._method.estimator.predict([pool.prompt for pool in drawn], _no_policy)
-        self._method.learn(drawn, metrics or {}, costs=costs)
+        self._method.learn(drawn, figures, costs=costs)
         self._picked.popleft()
         self._step += 1
         self._open.popleft()
@@ -478,6 +480,14 @@ def _texts(prompts: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
     if not texts:
         raise ValueError("there are no prompts")
     return texts
+
+
+def _finite_figures(metrics: Mapping[str, float] | None) -> dict[str, float]:
+    given = metrics or {}
+    found = {name: finite_number(value) for name, value in given.items()} if isinstance(given, Mapping) else {"": None}
+    if None in found.values():
+        raise ValueError(f"metrics must be finite numbers by name; got {metrics!r}")
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _check_known(given: Mapping[str, Mapping[str, Any]], texts: Mapping[str, str], *, are_read: bool) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from reprlib import repr as brief
 from typing import Any
 
 from ada_lightning.adapters.composed import ComposedMethod
-from ada_lightning.core.checks import finite_number, whole_number
+from ada_lightning.core.checks import finite_number, refuse, truth_value, whole_number
 from ada_lightning.core.following import SLOTS, bare_id, share_of_prompts
 from ada_lightning.core.records import Outcome, Prompt, Request, ResponseGroup, ResponsePool, Verdict
 from ada_lightning.core.step import Step
@@ -113,7 +115,8 @@ class Pool:
             reward: of the response; left out where ``failed`` says why there is none.
             num_tokens: of the response, the end-of-sequence token included.
             payload: comes back with the row where the response trains.
-            is_truncated: cut by the length limit; ``rollout.truncated`` says what it then counts as.
+            is_truncated: whether the length limit cut it, as ``finish_reason == "length"``; ``rollout.truncated`` says
+                what it then counts as. A truth value, of an array library too.
             failed: why there is no reward through no doing of the response, as ``"infrastructure"``: it then is no
                 evidence (or a 0, with ``rollout.grader_failure="as_zero"``).
             answer: the answer found in it, None where there is none, for methods that take majority votes; their
@@ -122,39 +125,34 @@ class Pool:
             logprobs: of its tokens as it was drawn, in nats, for methods that look at them.
 
         Raises:
-            ValueError: not launched, added before, no finite reward, or without what the method looks at.
+            ValueError: not launched, added before, an argument of the wrong kind, no finite reward, or without what the
+                method looks at. Nothing is stored then, and the right result may follow.
         """
         request = self._request(index)
+        index = request.sample_index
+        who = f"response {index} of prompt {self.prompt_id}"
         if index in self._payloads:
-            raise ValueError(f"response {index} of prompt {self.prompt_id} was added before")
-        number = whole_number(num_tokens)
-        if number is None or number < 0:
-            raise ValueError(
-                f"response {index} of prompt {self.prompt_id}: num_tokens must be a whole number of at least 0, as "
-                f"len(token_ids); got {num_tokens!r}"
-            )
-        grade = Verdict(0.0)
-        if self._pools.composed.settings.asks_grader(is_truncated=is_truncated):
-            found = None if isinstance(answer, _NotTold) else answer
-            parts = {name: self._checked(index, f"component {name}", part) for name, part in (components or {}).items()}
-            grade = Verdict(None if failed else self._reward(index, reward), found, parts, failed)
+            raise ValueError(f"{who} was added before")
+        number, is_cut = whole_number(num_tokens), truth_value(is_truncated)
+        refuse(
+            (number is None or number < 0)
+            and f"{who}: num_tokens must be a whole number of at least 0, as len(token_ids); got {num_tokens!r}",
+            is_cut is None
+            and f'{who}: is_truncated must be True or False; got {is_truncated!r}; write finish_reason == "length"',
+            not isinstance(failed, str)
+            and f"{who}: failed must be a text, the reason as 'infrastructure'; got {failed!r}; leave it out where "
+            "there is a reward",
+            not isinstance(answer, str | _NotTold | None)
+            and f"{who}: answer must be a text, or None where there is none; got {answer!r}; write str(answer)",
+        )
+        parts, values = _components(who, components), _logprobs(who, logprobs)
+        grade = self._grade(who, reward, failed, answer, parts, is_truncated=bool(is_cut))
         if self._pools.composed.needs and not failed:
             told = {"answer": not isinstance(answer, _NotTold), "components": components is not None}
-            self._check_told(index, told | {"logprobs": len(logprobs) == number})
-            component = getattr(self._pools.composed.method.refill, "component", "")
-            if component and components and component not in components:
-                raise ValueError(
-                    f"response {index} of prompt {self.prompt_id}: this method looks at the component {component!r} of "
-                    f"every response; components= has {', '.join(components)}; add it, or set "
-                    "**{'refill.component': ''} to go by the reward"
-                )
-            if "logprobs" in self._pools.composed.needs and not all(map(math.isfinite, logprobs)):
-                raise ValueError(f"response {index} of prompt {self.prompt_id}: a log-probability is not finite")
-        if failed and reward is not None:
-            raise ValueError(f"response {index} of prompt {self.prompt_id} has a reward, and failed={failed!r}")
+            self._check_told(who, told | {"logprobs": len(values) == number}, parts, values)
         self._payloads[index] = payload
-        ids: Any = range(number)  # a step only counts them, and a range takes no room
-        self._pools.tell(request, Outcome("", ids, tuple(logprobs), is_truncated, grade))
+        ids: Any = range(number or 0)  # a step only counts them, and a range takes no room
+        self._pools.tell(request, Outcome("", ids, values, bool(is_cut), grade))
 
     def kept(self) -> list[Row]:
         """Return the responses that train; none has an advantage of 0.
@@ -201,31 +199,73 @@ class Pool:
         """Take a request of the step's that waits to be launched."""
         self._waiting.append(request)
 
-    def _reward(self, index: int, reward: Any) -> float:
-        return (
-            0.0 if reward is None and "answer" in self._pools.composed.needs else self._checked(index, "reward", reward)
-        )
+    def _grade(
+        self,
+        who: str,
+        reward: Any,
+        failed: str,
+        answer: str | _NotTold | None,
+        components: Mapping[str, float],
+        *,
+        is_truncated: bool,
+    ) -> Verdict:
+        composed = self._pools.composed
+        is_asked = composed.settings.asks_grader(is_truncated=is_truncated)
+        may_be_missing = failed or "answer" in composed.needs or not is_asked
+        value = None if reward is None and may_be_missing else _finite(who, "reward", reward)
+        if failed and value is not None:
+            raise ValueError(f"{who} has a reward, and failed={failed!r}")
+        if not is_asked:
+            return Verdict(0.0)
+        found = None if isinstance(answer, _NotTold) else answer
+        return Verdict(None if failed else value or 0.0, found, components, failed)
 
-    def _checked(self, index: int, name: str, value: Any) -> float:
-        number = finite_number(value)
-        if number is None:
+    def _check_told(
+        self, who: str, told: Mapping[str, bool], components: Mapping[str, float], logprobs: Sequence[float]
+    ) -> None:
+        """Look whether a response has all that the method looks at."""
+        composed = self._pools.composed
+        if missing := sorted(name for name in composed.needs if not told[name]):
             raise ValueError(
-                f"response {index} of prompt {self.prompt_id} needs a finite {name}, or failed='why'; got {value!r}"
+                f"{who}: this method looks at {' and '.join(missing)} of every response (logprobs: one for each "
+                "token); give add() what it is"
             )
-        return number
-
-    def _check_told(self, index: int, told: Mapping[str, bool]) -> None:
-        missing = sorted(name for name in self._pools.composed.needs if not told[name])
-        if missing:
+        component = getattr(composed.method.refill, "component", "")
+        if component and components and component not in components:
             raise ValueError(
-                f"response {index} of prompt {self.prompt_id}: this method looks at {' and '.join(missing)} of every "
-                "response (logprobs: one for each token); give add() what it is"
+                f"{who}: this method looks at the component {component!r} of every response; components= has "
+                f"{', '.join(components)}; add it, or set **{{'refill.component': ''}} to go by the reward"
             )
+        if "logprobs" in composed.needs and not all(map(math.isfinite, logprobs)):
+            raise ValueError(f"{who}: a log-probability is not finite")
 
     def _request(self, index: int) -> Request:
-        if index not in self._launched:
-            raise ValueError(f"response {index} of prompt {self.prompt_id} was not launched")
-        return self._launched[index]
+        number = whole_number(index)
+        if number is None or number not in self._launched:
+            raise ValueError(f"response {index!r} of prompt {self.prompt_id} was not launched")
+        return self._launched[number]
+
+
+def _finite(who: str, name: str, value: Any) -> float:
+    number = finite_number(value)
+    if number is None:
+        raise ValueError(f"{who} needs a finite {name}, or failed='why'; got {value!r}")
+    return number
+
+
+def _components(who: str, components: Mapping[str, float] | None) -> dict[str, float]:
+    if components is None:
+        return {}
+    if not isinstance(components, Mapping) or not all(isinstance(name, str) for name in components):
+        raise ValueError(f"{who}: components must be numbers by name, as {{'correct': 1.0}}; got {components!r}")
+    return {name: _finite(who, f"component {name}", part) for name, part in components.items()}
+
+
+def _logprobs(who: str, logprobs: Sequence[float]) -> tuple[float, ...]:
+    try:
+        return tuple(array("d", tuple(logprobs)))  # which takes numbers of any library, and no texts
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise ValueError(f"{who}: logprobs must be numbers, one for each token; got {brief(logprobs)}") from None
 
 
 class Pools(Sequence[Pool]):

@@ -66,17 +66,48 @@ def finite_number(value: Any) -> float | None:
         return None
 
 
-def whole_number(value: Any) -> int | None:
-    """Return an int, or an array library's whole number, as an int; None where it is anything else.
+def truth_value(value: Any) -> bool | None:
+    """Return a truth value, Python's or an array library's, as a bool; None where it is anything else.
 
     Example:
-        >>> whole_number(3), whole_number(3.0), whole_number("3")
-        (3, None, None)
+        >>> truth_value(True), truth_value(1), truth_value("length")
+        (True, None, None)
     """
     try:
-        return index(value)
+        found = value.item() if hasattr(value, "item") else value
+    except (TypeError, ValueError, RuntimeError):  # an array of several values
+        return None
+    return found if isinstance(found, bool) else None
+
+
+def whole_number(value: Any) -> int | None:
+    """Return an int, or an array library's whole number, as an int; None where it is anything else, as a truth value.
+
+    Example:
+        >>> whole_number(3), whole_number(3.0), whole_number("3"), whole_number(True)
+        (3, None, None, None)
+    """
+    try:
+        return index(value) if truth_value(value) is None else None
     except TypeError:
         return None
+
+
+def checked_whole(name: str, value: Any, *, least: int) -> int:
+    """Return a whole number of at least ``least`` as an int.
+
+    Raises:
+        ValueError: the value is anything else.
+
+    Example:
+        >>> checked_whole("open_steps", 1.5, least=1)
+        Traceback (most recent call last):
+        ValueError: open_steps must be a whole number of at least 1; got 1.5
+    """
+    number = whole_number(value)
+    if number is None or number < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return number
 
 
 _OF_ONE_ROW = re.compile(r"(?<!\w)'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\d+(?:\.\d+)?")

@@ -130,6 +130,32 @@ def test_a_result_without_a_reward_is_refused_and_the_others_count():
     assert brain.give_up("timeout", handout.step, handout.slot) == 1
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"reward": 1.0, "num_tokens": 1, "is_truncated": "length"}, "is_truncated must be True or False"),
+        ({"reward": 1.0}, r"response 1 of prompt p\d+: .*num_tokens"),
+        ({"reward": 1.0, "num_tokens": 1, "length": 1}, r"response 1 of prompt p\d+: .*length"),
+        (1.0, r"response 1 of prompt p\d+: .*mapping"),
+    ],
+)
+def test_a_result_of_the_wrong_kind_is_refused_and_the_others_count(wrong, said):
+    brain = brain_of()
+    handout = brain.choose()[0]
+    right = results_of(handout)
+    with pytest.raises(ValueError, match=said):
+        brain.add(handout.step, handout.slot, right | {1: wrong})
+    assert brain.add(handout.step, handout.slot, right) == 1
+
+
+def test_a_version_is_a_whole_number():
+    brain = brain_of()
+    handout = brain.choose()[0]
+    with pytest.raises(ValueError, match="version must be the whole number of a policy version, or None; got '3'"):
+        brain.add(handout.step, handout.slot, results_of(handout), version="3")
+    assert brain.add(handout.step, handout.slot, results_of(handout), version=3) == len(handout.indices)
+
+
 def test_what_never_comes_back_is_ungraded_and_named():
     brain = brain_of()
     handouts = brain.choose()

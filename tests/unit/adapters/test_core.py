@@ -10,6 +10,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import torch
 
 from ada_lightning.adapters import Core, Pools
 from ada_lightning.config.problems import ConfigError
@@ -280,17 +281,89 @@ def test_a_state_with_prompts_picked_ahead_goes_on_with_them():
         ("dapo", {"components": {"right": 1.0}}, "component 'correct' of every response; components= has right; add"),
         ("gdpo", {"components": {"correct": math.nan}}, "needs a finite component correct, or failed='why'; got nan"),
         ("xrpo", {"logprobs": [math.nan]}, "a log-probability is not finite"),
+        ("grpo", {"index": 0.0}, "response 0.0 of prompt c was not launched"),
+        ("grpo", {"index": [0]}, "response [0] of prompt c was not launched"),
+        ("grpo", {"index": False}, "response False of prompt c was not launched"),
+        ("grpo", {"num_tokens": True}, "got True"),
+        (
+            "grpo",
+            {"is_truncated": "length"},
+            "is_truncated must be True or False; got 'length'; write finish_reason",
+        ),
+        ("grpo", {"is_truncated": None}, "is_truncated must be True or False; got None"),
+        ("grpo", {"is_truncated": 1}, "is_truncated must be True or False; got 1"),
+        ("grpo", {"is_truncated": np.zeros(2, dtype=bool)}, "is_truncated must be True or False; got array"),
+        ("grpo", {"is_truncated": torch.zeros(2, dtype=torch.bool)}, "is_truncated must be True or False; got tensor"),
+        ("grpo", {"reward": None, "failed": True}, "failed must be a text, the reason as 'infrastructure'; got True"),
+        ("grpo", {"failed": None}, "leave it out where there is a reward"),
+        ("grpo", {"answer": 7}, "answer must be a text, or None where there is none; got 7; write str(answer)"),
+        ("optpo", {"answer": ["7"]}, "answer must be a text, or None where there is none; got ['7']"),
+        ("grpo", {"components": [1.0]}, "components must be numbers by name, as {'correct': 1.0}; got [1.0]"),
+        ("grpo", {"components": {1: 1.0}}, "components must be numbers by name"),
+        ("grpo", {"components": {"correct": "1"}}, "needs a finite component correct, or failed='why'; got '1'"),
+        ("grpo", {"logprobs": None}, "logprobs must be numbers, one for each token; got None"),
+        ("grpo", {"logprobs": "-0.5"}, "logprobs must be numbers, one for each token; got '-0.5'"),
+        ("grpo", {"logprobs": [None]}, "logprobs must be numbers, one for each token; got [None]"),
+        ("xrpo", {"logprobs": -0.5}, "logprobs must be numbers, one for each token; got -0.5"),
+        ("grpo", {"logprobs": torch.zeros(2, 2)}, "logprobs must be numbers, one for each token; got tensor"),
     ],
 )
 def test_a_result_of_the_wrong_kind_is_refused_and_the_right_one_may_follow(method, wrong, said):
     _, pools = begun(method)
     told = {"reward": np.float32(1.0), "num_tokens": np.int64(1), "logprobs": np.zeros(1), "components": {}}
+    told |= {"answer": None, "is_truncated": np.bool_(True)}
     pool = pools[0]
     (index,) = pool.launch(1)
     with pytest.raises(ValueError, match=re.escape(said)):
-        pool.add(index, **(told | wrong))
+        pool.add(**({"index": index} | told | wrong))
     pool.add(index, **told)
     assert pool.num_open == 0
+
+
+@pytest.mark.parametrize("wrong", [{"reward": "1.0"}, {"reward": math.nan}, {"components": {"correct": "1"}}])
+def test_a_reward_that_no_grader_is_asked_for_may_be_left_out_but_not_wrong(wrong):
+    _, pools = begun("grpo", **{"rollout.truncated": "zero"})
+    pool = pools[0]
+    (index,) = pool.launch(1)
+    with pytest.raises(ValueError, match="needs a finite"):
+        pool.add(index, num_tokens=1, is_truncated=True, **wrong)
+    pool.add(index, num_tokens=1, is_truncated=True)
+    assert pool.num_open == 0
+
+
+@pytest.mark.parametrize("kind", [bool, np.bool_, np.array, torch.tensor])
+def test_truth_values_of_any_library_count_alike(kind):
+    _, pools = begun("grpo", group_size=2)
+    pool = pools[0]
+    first, second = pool.launch(2)
+    pool.add(first, 1.0, num_tokens=3, is_truncated=kind(True))
+    pool.add(second, 1.0, num_tokens=3, is_truncated=kind(False))
+    assert pools.step.stats.num_truncated == 1
+    told = pools.step.outcomes(0).values()
+    assert [outcome.is_truncated for outcome in told] == [True, False]
+    assert {type(outcome.is_truncated) for outcome in told} == {bool}
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"rollout/reward_first_round": [0.5], "train/entropy": 1.0},
+        {"rollout/reward_first_round": 0.5, "train/entropy": math.nan},
+        ["train/entropy"],
+    ],
+)
+def test_figures_of_the_wrong_kind_are_refused_before_anything_is_learned(metrics):
+    core, pools = begun("rollout_bandits")
+    while not pools.is_complete:
+        for pool in pools:
+            for index in pool.launch(pool.want()):
+                pool.add(index, float(index % 2), num_tokens=1, logprobs=[-1.0])
+    before = core.state_dict(between_steps=False)
+    with pytest.raises(ValueError, match="metrics must be finite numbers by name; got"):
+        core.tell(pools, metrics=metrics)
+    assert core.state_dict(between_steps=False) == before
+    core.tell(pools, metrics={"rollout/reward_first_round": np.float32(0.5), "train/entropy": torch.tensor(1.0)})
+    json.dumps(core.state_dict())
 
 
 @pytest.mark.parametrize("seconds", [(math.nan, 1.0), (1.0, math.inf), (-1.0, 1.0), (1.0,), 2.0])
