@@ -11,7 +11,7 @@ from ada_lightning.adapters.brain_records import FinishedStep, Handout, Training
 from ada_lightning.adapters.core import Core
 from ada_lightning.adapters.pools import Pool, Pools, Row
 from ada_lightning.config.problems import ConfigError
-from ada_lightning.core.checks import whole_number
+from ada_lightning.core.checks import checked_whole, whole_number
 from ada_lightning.methods.recipe import Recipe
 
 
@@ -329,7 +329,7 @@ class Brain:
             why: one word for the figures, as ``"stale"``.
             rows: or how many.
         """
-        number = rows if isinstance(rows, int) else len(rows)
+        number = len(rows) if isinstance(rows, Sequence) else checked_whole("rows", rows, least=0)
         self._dropped[why] += number
         self._new_drops[why] += number
 

@@ -87,6 +87,7 @@ def compose_method(method: str | Recipe, overrides: Mapping[str, Any], *, seed: 
     try:
         if refused := list(_refusals(recipe)):
             raise ConfigError(refused)
+        seed = plain(seed, "seed")
         cfg = _composed(recipe, parts, options, seed)
         for key, value in values.items():
             put(cfg, key, plain(value, key))

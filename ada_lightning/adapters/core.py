@@ -87,7 +87,8 @@ class Core:
             raise ValueError(f"open_steps must be at least 1; got {open_steps}")
         texts = _texts(prompts)
         composed = compose_method(method, overrides, seed=seed)
-        self.method_name, self.seed = method if isinstance(method, str) else method.name, seed
+        self.method_name = method if isinstance(method, str) else method.name
+        self.seed = composed.settings.seed
         if composed.needs_texts and not all(texts.values()):
             raise ValueError(
                 f"method {self.method_name!r} looks at the words of prompts: give prompts as "

@@ -254,7 +254,8 @@ def plain(value: Any, what: str = "the setting") -> Any:
     """Return a setting as YAML has it; a :class:`Use` becomes a mapping with ``_target_`` and all settings.
 
     Args:
-        value: a number, a text, None, an enum, a list or tuple, a mapping, or a :class:`Use`.
+        value: a number, a text, None, an enum, a list or tuple, a mapping, or a :class:`Use`. Numbers and arrays of an
+            array library become plain numbers and lists.
         what: names the setting in the message.
 
     Raises:
@@ -266,6 +267,8 @@ def plain(value: Any, what: str = "the setting") -> Any:
         return _settings(kind, set(), given)
     if isinstance(value, Enum):
         return value.value
+    if hasattr(value, "tolist") and not isinstance(value, type):
+        value = value.tolist()  # a plain number where the array has no axis
     if isinstance(value, list | tuple):
         return [plain(each, what) for each in value]
     if isinstance(value, Mapping):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 
+import numpy as np
 import pytest
 
 from ada_lightning.adapters import Brain, Core
@@ -178,7 +179,7 @@ def test_what_the_trainer_drops_is_named_and_outlives_a_restart():
     (first,) = drive(brain, 1)
     assert "(exact)" in brain.statement("verl")
     brain.drop("stale", first.rows[:2])
-    brain.drop("stale", 1)
+    brain.drop("stale", np.int64(1))
     said = f"approximate: 3 of {len(first.rows)} rows did not train (stale); long responses are dropped first"
     assert said in brain.statement()
     again = brain_of()

@@ -25,6 +25,7 @@ from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior, Un
 from tests.unit.adapters.conformance import PROMPTS, drive, play_core
 
 IDS = list("abcdef")
+CGRPO = {"sampler": "cgrpo", "group_size": 4}
 
 
 def begun(method: str = "grpo", **overrides) -> tuple[Core, Pools]:
@@ -36,7 +37,8 @@ def fill(pools: Pools, reward=lambda pool, index: float(index % 2)) -> None:
     while not pools.is_complete:
         for pool in pools:
             for index in pool.launch(pool.want()):
-                pool.add(index, reward(pool, index), num_tokens=3 + index, payload=(pool.prompt_id, index))
+                told = {"payload": (pool.prompt_id, index), "answer": str(index % 2)}
+                pool.add(index, reward(pool, index), num_tokens=3 + index, **told)
 
 
 @pytest.mark.parametrize(
@@ -401,6 +403,44 @@ def test_a_number_of_prompts_from_an_array_leaves_a_state_of_plain_numbers():
     core.choose(np.int64(2))
     core.abandon()
     assert json.loads(json.dumps(core.state_dict()))["num_prompts"] == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "plain", "of_numpy"),
+    [
+        ("grpo", {"seed": 3}, {"seed": np.int64(3)}),
+        ("grpo", {"seed": 3}, {"seed": torch.tensor(3)}),
+        ("grpo", {"group_size": 2}, {"group_size": np.int64(2)}),
+        ("grpo", {"open_steps": 2}, {"open_steps": np.int64(2)}),
+        ("grpo", {"rollout.positive_threshold": 0.5}, {"rollout.positive_threshold": np.float32(0.5)}),
+        ("ada", {"estimator.memory": 0.5}, {"estimator.memory": np.float64(0.5)}),
+        (
+            "grpo",
+            {"sampler": use(UniformSampler, group_size=3)},
+            {"sampler": use(UniformSampler, group_size=np.int8(3))},
+        ),
+        ("grpo", CGRPO | {"budgets": [2, 6]}, CGRPO | {"budgets": [np.int64(2), np.int64(6)]}),
+        ("grpo", CGRPO | {"budgets": [2, 6]}, CGRPO | {"budgets": np.array([2, 6])}),
+        (GRPO.with_(group_size=3), {}, {"group_size": np.int64(3)}),
+        (GRPO.with_(group_size=np.int64(3)), {"group_size": 3}, {}),
+    ],
+)
+def test_numbers_of_an_array_library_are_taken_as_plain_ones(method, plain, of_numpy):
+    cores = [Core(method, IDS, **given) for given in (plain, of_numpy)]
+    states = []
+    for core in cores:
+        pools = core.choose(2)
+        fill(pools)
+        core.tell(pools)
+        states.append(json.dumps(core.state_dict()))
+    assert states[0] == states[1]
+    assert type(cores[1].seed) is int
+
+
+@pytest.mark.parametrize("seed", [1.5, np.float64(1.0), True, np.bool_(True), "3", None, np.arange(2), -1])
+def test_a_seed_that_is_no_whole_number_is_refused(seed):
+    with pytest.raises(ConfigError, match=r"seed=.*(write a whole number|a seed is a whole number)"):
+        Core("grpo", IDS, seed=seed)
 
 
 @pytest.mark.parametrize(
