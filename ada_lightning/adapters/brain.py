@@ -51,7 +51,8 @@ class Brain:
         method: a recipe, or the name of one.
         prompts: their ids, stable over runs; or what they say by id, for methods that look at words.
         num_prompts: of a step.
-        max_tokens: of the longest response, which most methods divide by.
+        max_tokens: of the longest response, which most methods divide by. It is not compared with what is added, since
+            a trainer may count several sequences as one response.
         seed: of the choice of prompts and of the method's own draws.
         open_steps: most steps under way at once; 1 is exact.
         trainer: its name, for messages.
@@ -88,16 +89,14 @@ class Brain:
         can_refill: bool = False,
         **overrides: Any,
     ) -> None:
-        if num_prompts < 1 or max_tokens < 1:
-            raise ValueError(
-                f"num_prompts = {num_prompts} and max_tokens = {max_tokens} must be at least 1 for {trainer}"
-            )
+        self.num_prompts = checked_whole("num_prompts", num_prompts, least=1)
+        self.max_tokens = checked_whole("max_tokens", max_tokens, least=1)
         self.core = Core(method, prompts, seed=seed, open_steps=open_steps, **overrides)
-        self.num_prompts, self.max_tokens, self.open_steps, self.trainer = num_prompts, max_tokens, open_steps, trainer
+        self.open_steps, self.trainer = self.core.open_steps, trainer
         problems = [
             f"{text}, which {trainer} does not give" for text in self.core.unmet(answers=answers, refill=can_refill)
         ]
-        if open_steps > 1 and self.core.fills_up:
+        if self.open_steps > 1 and self.core.fills_up:
             problems.append(
                 f"{self.core.method_name}: a step that is filled up ends before the next is known; use open_steps=1"
             )
@@ -276,7 +275,7 @@ class Brain:
             return None
         number = self.core.step
         pools = self._steps[number]
-        denominator = pools.denominator(self.max_tokens)
+        denominator = pools.denominator(self.max_tokens, is_limit=False)
         rows = tuple([_row(pool, row, denominator) for pool in pools for row in pool.kept()])
         figures = self._figures(pools, rows) | self._lags(number, rows, version)
         finished = FinishedStep(

@@ -14,7 +14,7 @@ from ada_lightning.adapters.composed import compose_method
 from ada_lightning.adapters.json_state import from_json, to_json
 from ada_lightning.adapters.pools import Pool, Pools, Row
 from ada_lightning.config.problems import ConfigError
-from ada_lightning.core.checks import finite_number, whole_number
+from ada_lightning.core.checks import checked_whole, finite_number, whole_number
 from ada_lightning.core.following import why_no_hint
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.options import OPTIONS
@@ -57,7 +57,7 @@ class Core:
 
     Raises:
         ConfigError: something that cannot work, or would have no effect here; all in one message.
-        ValueError: no prompts, or one twice.
+        ValueError: no prompts, or one twice; or ``open_steps`` is no whole number of at least 1.
 
     Example:
         >>> core = Core("grpo", ["a", "b"], seed=0, group_size=2)
@@ -83,8 +83,8 @@ class Core:
         answers: Mapping[str, Any] = MappingProxyType({}),
         **overrides: Any,
     ) -> None:
-        if open_steps < 1:
-            raise ValueError(f"open_steps must be at least 1; got {open_steps}")
+        self.open_steps = checked_whole("open_steps", open_steps, least=1)
+        """Steps that may be under way at once."""
         texts = _texts(prompts)
         composed = compose_method(method, overrides, seed=seed)
         self.method_name = method if isinstance(method, str) else method.name
@@ -120,7 +120,6 @@ class Core:
         self._queue: PromptQueue | None = None
         self._picked: deque[list[str]] = deque()
         self._open: deque[Pools] = deque()
-        self._max_open = open_steps
 
     @property
     def step(self) -> int:
@@ -215,10 +214,11 @@ class Core:
         Of a step that is done nobody knows them any more, and any are returned: for data loaders that are wound on.
 
         Raises:
-            ValueError, RuntimeError: as :meth:`pick`.
+            ValueError, RuntimeError: as :meth:`pick`; or the step is no whole number of at least 0.
         """
+        step = checked_whole("step", step, least=0)
         if step < self._step:
-            return list(islice(cycle(self._prompts), num_prompts))
+            return list(islice(cycle(self._prompts), checked_whole("num_prompts", num_prompts, least=1)))
         while step - self._step >= len(self._picked):
             self.pick(num_prompts)
         return list(self._picked[step - self._step])
@@ -272,7 +272,7 @@ class Core:
 
         Raises:
             RuntimeError: no step is complete.
-            ValueError: ``max_tokens`` is below 1.
+            ValueError: ``max_tokens`` is no whole number of at least 1, or below the longest response added.
         """
         if not self._open:
             raise RuntimeError("no step was begun; choose() begins one")
@@ -421,7 +421,7 @@ class Core:
             raise RuntimeError(f"step {self._step} is under way: tell() it, or abandon() it, first")
 
     def _check_room(self) -> None:
-        if len(self._open) >= self._max_open:
+        if len(self._open) >= self.open_steps:
             self._check_closed()
 
     def _check_number(self, num_prompts: int) -> None:

@@ -11,7 +11,7 @@ from reprlib import repr as brief
 from typing import Any
 
 from ada_lightning.adapters.composed import ComposedMethod
-from ada_lightning.core.checks import finite_number, refuse, truth_value, whole_number
+from ada_lightning.core.checks import checked_whole, finite_number, refuse, truth_value, whole_number
 from ada_lightning.core.following import SLOTS, bare_id, share_of_prompts
 from ada_lightning.core.records import Outcome, Prompt, Request, ResponseGroup, ResponsePool, Verdict
 from ada_lightning.core.step import Step
@@ -283,6 +283,8 @@ class Pools(Sequence[Pool]):
         self._in_order = list(self._pools.values())
         self._offered: dict[int, Pool] = {}
         """Pools that may have something to launch, by slot, in the order in which they were offered it."""
+        self._longest = 0
+        """Tokens of the longest response added."""
         self._weighs_alone = not composed.step_wide()
         self._groups: dict[int, ResponseGroup] | None = None
         self._training: dict[int, ResponseGroup] = {}
@@ -343,6 +345,7 @@ class Pools(Sequence[Pool]):
 
     def tell(self, request: Request, outcome: Outcome) -> None:
         """Tell the step what became of a request."""
+        self._longest = max(self._longest, outcome.num_tokens)
         self.step.tell(request, outcome)
 
     def finish(self) -> tuple[ResponseGroup, ...]:
@@ -402,19 +405,25 @@ class Pools(Sequence[Pool]):
             }
         return self._groups
 
-    def denominator(self, max_tokens: int) -> float:
+    def denominator(self, max_tokens: int, *, is_limit: bool = True) -> float:
         """Return what the sum over all rows is divided by.
 
         Args:
-            max_tokens: longest response. The rule ``constant``, which most methods have, divides by it times the number
-                of prompts, those without a signal included; of the others ``prompt_mean`` asks for it too. Groups with
-                a hint come on top: they are not counted.
+            max_tokens: longest response, in tokens. The rule ``constant``, which most methods have, divides by it times
+                the number of prompts, those without a signal included; of the others ``prompt_mean`` asks for it too.
+                Groups with a hint come on top: they are not counted.
+            is_limit: whether no response can be longer. False where one may consist of several sequences, each of at
+                most ``max_tokens``.
 
         Raises:
             RuntimeError: pools are open.
-            ValueError: ``max_tokens`` is below 1.
+            ValueError: ``max_tokens`` is no whole number of at least 1, or below the longest response added.
         """
-        if max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1; got {max_tokens}")
+        number = checked_whole("max_tokens", max_tokens, least=1)
         groups = self.finish()
-        return self.composed.reduction.denominator(groups, max_tokens) * share_of_prompts(groups)
+        if is_limit and number < self._longest:
+            raise ValueError(
+                f"max_tokens={number} is below the longest response added, of {self._longest} tokens: give the length "
+                "limit of your engine"
+            )
+        return self.composed.reduction.denominator(groups, number) * share_of_prompts(groups)

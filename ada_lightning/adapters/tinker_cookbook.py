@@ -240,7 +240,7 @@ class _StepUnderWay:
             for task in tasks:
                 task.cancel()
         is_empty = not any(pool.kept() for pool in self._pools)
-        denominator = self._pools.denominator(self._rollouts.max_tokens)
+        denominator = self._pools.denominator(self._rollouts.max_tokens, is_limit=False)
         result = group.result(denominator, needs_one=is_empty and group.pool.slot == 0)
         self._num_left -= 1
         if self._num_left == 0:

@@ -165,7 +165,7 @@ class AdaAgentLoopWorker(_Worker):
         """
         if not drawn:
             drawn = {0: [self._masked()]}
-        denominator = pools.denominator(self.max_tokens) * self.num_prompts
+        denominator = pools.denominator(self.max_tokens, is_limit=False) * self.num_prompts
         kept = [row for row in pool.kept() if row.index in drawn]  # a failed session may count as 0, and has no tokens
         advantages = {row.index: row.advantage / denominator for row in kept} or dict.fromkeys([*drawn][:1], 0.0)
         figures = {"ada_responses": pool.num_drawn, "ada_pass_rate": pool.num_positive / max(pool.num_drawn, 1)}

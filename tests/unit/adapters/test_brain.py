@@ -225,10 +225,11 @@ def test_a_step_that_fills_up_needs_a_trainer_that_hands_out_any_prompt():
     assert len(step.prompt_ids) > world.PROMPTS_PER_STEP
 
 
-@pytest.mark.parametrize("options", [{"num_prompts": 0}, {"max_tokens": 0}, {"open_steps": 0}])
-def test_numbers_below_one_are_refused(options):
-    with pytest.raises(ValueError, match="must be at least 1"):
-        brain_of(**options)
+@pytest.mark.parametrize("wrong", [0, 1.5, True, "2", None, float("nan")])
+@pytest.mark.parametrize("name", ["num_prompts", "max_tokens", "open_steps"])
+def test_numbers_below_one_and_none_at_all_are_refused(name, wrong):
+    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1; got"):
+        brain_of(**{name: wrong})
 
 
 def test_more_steps_than_may_be_open_are_refused_and_unknown_prompts_too():

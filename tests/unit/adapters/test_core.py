@@ -468,11 +468,46 @@ def test_a_state_of_parts_that_remember_otherwise_is_refused():
 def test_the_longest_response_is_a_number_of_tokens():
     core, pools = begun()
     fill(pools)
-    with pytest.raises(ValueError, match="at least 1"):
-        core.denominator(max_tokens=0)
+    for wrong in (0, -1, 8.0, math.nan, math.inf, "8", None, True, [8]):
+        for each in (core, pools):
+            with pytest.raises(ValueError, match="max_tokens must be a whole number of at least 1; got"):
+                each.denominator(max_tokens=wrong)
+    assert core.denominator(max_tokens=np.int64(8)) == 16.0
     core.tell(pools)
     with pytest.raises(RuntimeError, match="no step was begun"):
         core.denominator(max_tokens=8)
+
+
+def test_the_longest_response_is_no_shorter_than_what_was_added():
+    core, pools = begun(group_size=2)
+    for pool in pools:
+        for index in pool.launch(2):
+            pool.add(index, 1.0, num_tokens=9 if index else 3)  # no signal: none of them trains
+    for each in (core, pools):
+        with pytest.raises(ValueError, match=r"max_tokens=8 is below the longest response added, of 9 tokens: give"):
+            each.denominator(max_tokens=8)
+        assert each.denominator(max_tokens=9) == 18.0
+    assert pools.denominator(max_tokens=8, is_limit=False) == 16.0
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2", None, math.nan])
+def test_numbers_of_steps_are_whole(wrong):
+    with pytest.raises(ValueError, match="open_steps must be a whole number of at least 1; got"):
+        Core("grpo", IDS, open_steps=wrong)
+    core = Core("grpo", IDS)
+    if wrong != 0:
+        with pytest.raises(ValueError, match="step must be a whole number of at least 0; got"):
+            core.picked(wrong, 2)
+    with pytest.raises(ValueError, match="num_prompts must be a whole number of at least 1"):
+        core.picked(0, wrong)
+    core._step = 1
+    with pytest.raises(ValueError, match="num_prompts must be a whole number of at least 1"):
+        core.picked(0, wrong)
+    with pytest.raises(ValueError, match="num_prompts must be a whole number of at least 1"):
+        core.choose(wrong)
+    if wrong != 0:
+        with pytest.raises(ValueError, match=r"wants \d+ responses now; launch"):
+            Core("grpo", IDS).choose(2)[0].launch(wrong)
 
 
 SOLUTIONS = dict.fromkeys("abcdefgh", "2 * 3 = 6\n6 + 1 = 7\n#### 7")
