@@ -9,6 +9,7 @@ from typing import Any
 
 from ada_lightning.adapters.brain_records import FinishedStep, Handout, TrainingRow
 from ada_lightning.adapters.core import Core
+from ada_lightning.adapters.json_state import check_whole
 from ada_lightning.adapters.pools import Pool, Pools, Row
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.checks import checked_whole, whole_number
@@ -360,14 +361,19 @@ class Brain:
             "rows": self._num_rows,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another one with the same prompts stopped; what is open here is forgotten.
+    def load_state_dict(self, state: Mapping[str, Any], *, allow_changes: bool = False) -> None:
+        """Go on where another one with the same arguments stopped; what is open here is forgotten.
+
+        Args:
+            state: as :meth:`state_dict` returned it.
+            allow_changes: as of :meth:`ada_lightning.adapters.core.Core.load_state_dict`.
 
         Raises:
-            ValueError: the state is of another format, or of other prompts.
+            ValueError: no whole state, or one that the core refuses.
         """
+        check_whole(state, ["core", "dropped", "rows"])
         self.abandon()
-        self.core.load_state_dict(state["core"])
+        self.core.load_state_dict(state["core"], allow_changes=allow_changes)
         self._dropped, self._num_rows = Counter(state["dropped"]), int(state["rows"])
         self._new_drops, self._num_late = Counter(), 0
 

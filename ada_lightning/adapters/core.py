@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from itertools import cycle, islice, repeat
 from types import MappingProxyType
 from typing import Any
 
 from ada_lightning.adapters.composed import compose_method
-from ada_lightning.adapters.json_state import from_json, to_json
+from ada_lightning.adapters.json_state import changes, check_whole, from_json, to_json
 from ada_lightning.adapters.pools import Pool, Pools, Row
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.checks import checked_whole, finite_number, whole_number
@@ -28,6 +30,8 @@ from ada_lightning.methods.sampling.uniform import UniformSampler
 
 FORMAT = 1
 """Of :meth:`Core.state_dict`."""
+_KEYS = ("method", "prompts", "step", "num_prompts", "picked", "queue", "parts", "curriculum")
+"""Of every state of that format; ``settings`` and ``contents`` came later."""
 
 
 class Core:
@@ -368,7 +372,9 @@ class Core:
         return {
             "format": FORMAT,
             "method": self.method_name,
-            "prompts": self._digest(),
+            "prompts": _digest(list(self._prompts)),
+            "settings": to_json(self._composed.cfg),
+            "contents": self._contents,
             "step": self._step,
             "num_prompts": self._num_prompts,
             "picked": [list(ids) for ids in self._picked],
@@ -379,42 +385,84 @@ class Core:
             "curriculum": to_json(self._curriculum_state()),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another core with the same prompts stopped.
+    def load_state_dict(self, state: Mapping[str, Any], *, allow_changes: bool = False) -> None:
+        """Go on where another core with the same arguments stopped.
+
+        Args:
+            state: as :meth:`state_dict` returned it, or as JSON gave it back. One of an earlier version has no
+                settings to compare.
+            allow_changes: go on with another seed, other settings, texts or solutions, and name them in a warning. What
+                the parts remember is kept; no part can read what one of another class remembers.
 
         Raises:
-            ValueError: of another format, method or prompts, or of parts that read it otherwise.
+            ValueError: no whole state; of another format, method or prompts; of another seed, other settings, texts or
+                solutions, without ``allow_changes``; or of parts that read it otherwise.
             RuntimeError: a step is under way.
         """
         self._check_closed()
-        if state.get("format") != FORMAT:
-            raise ValueError(f"the state has format {state.get('format')!r}, and this version reads {FORMAT}")
-        if state["prompts"] != self._digest():
+        check_whole(state, ["format"])
+        if state["format"] != FORMAT:
+            raise ValueError(f"the state has format {state['format']!r}, and this version reads {FORMAT}")
+        check_whole(state, _KEYS)
+        if state["prompts"] != _digest(list(self._prompts)):
             raise ValueError("the state belongs to other prompts, so what it remembers by id would be lost or wrong")
         if state["method"] != self.method_name:
             raise ValueError(
                 f"the state is of method {state['method']!r}, and this core is {self.method_name!r}: make "
                 f"Core({state['method']!r}, ...) to go on, or begin anew without the state"
             )
-        self._method.load_state_dict(from_json(state["parts"]))
-        curriculum = self._method.curriculum
-        if curriculum is not None and curriculum.learns:
-            load_named_state(curriculum, from_json(state["curriculum"]), setting="curriculum")
-        self._step, self._num_prompts = int(state["step"]), int(state["num_prompts"])
-        self._picked = deque([list(ids) for ids in state["picked"]])
-        self._queue = None
-        if state["queue"] is not None:
-            step, stretch, waiting = state["queue"]
-            self._queue = self._new_queue(
-                QueuePosition(int(step), int(stretch), tuple(self._prompts[prompt_id] for prompt_id in waiting))
+        step = checked_whole("the state's step", state["step"], least=0)
+        num_prompts = checked_whole("the state's num_prompts", state["num_prompts"], least=0)
+        try:
+            self._check_changes(state, allow_changes=allow_changes)
+            picked = deque([[self._prompts[prompt_id].prompt_id for prompt_id in ids] for ids in state["picked"]])
+            position = self._position(state["queue"])
+            self._method.load_state_dict(from_json(state["parts"]))
+            curriculum = self._method.curriculum
+            if curriculum is not None and curriculum.learns:
+                load_named_state(curriculum, from_json(state["curriculum"]), setting="curriculum")
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"the state cannot be read ({type(error).__name__}: {error}): make the core anew and load another state"
+            ) from error
+        self._step, self._num_prompts, self._picked = step, num_prompts, picked
+        self._queue = None if position is None else self._new_queue(position)
+
+    def _check_changes(self, state: Mapping[str, Any], *, allow_changes: bool) -> None:
+        """Compare what a state says of the core that left it; one of an earlier version says nothing."""
+        found = list(changes(from_json(state.get("settings", {})), from_json(to_json(self._composed.cfg))))
+        known = state.get("contents", {})
+        found += [f"the {name} of prompts" for name, now in self._contents.items() if known.get(name, now) != now]
+        if not found:
+            return
+        said = f"other settings than the state's: {'; '.join(found)}"
+        if not allow_changes:
+            raise ValueError(
+                f"this core has {said}; give the old values again, or go on with the new ones by "
+                "load_state_dict(state, allow_changes=True)"
             )
+        warnings.warn(f"this core goes on with {said}", RuntimeWarning, stacklevel=3)
+
+    @cached_property
+    def _contents(self) -> dict[str, str]:
+        """Digests of what the method reads of prompts."""
+        read: dict[str, Any] = {}
+        if self._composed.needs_texts:
+            read["texts"] = [prompt.messages for prompt in self._prompts.values()]
+        if self._method.hints.is_on:
+            known = [prompt.solution for prompt in self._prompts.values()]
+            read["solutions"] = [solution and (solution.text, solution.levels) for solution in known]
+        return {name: _digest(values) for name, values in read.items()}
+
+    def _position(self, queue: Any) -> QueuePosition | None:
+        if queue is None:
+            return None
+        step, stretch, waiting = queue
+        return QueuePosition(int(step), int(stretch), tuple([self._prompts[prompt_id] for prompt_id in waiting]))
 
     def _curriculum_state(self) -> dict[str, Any]:
         curriculum = self._method.curriculum
         return named_state(curriculum) if curriculum is not None and curriculum.learns else {}
-
-    def _digest(self) -> str:
-        return blake2b(json.dumps(list(self._prompts)).encode(), digest_size=16).hexdigest()
 
     def _check_closed(self) -> None:
         if self._open:
@@ -481,6 +529,10 @@ def _texts(prompts: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
     if not texts:
         raise ValueError("there are no prompts")
     return texts
+
+
+def _digest(values: Sequence[Any]) -> str:
+    return blake2b(json.dumps(values).encode(), digest_size=16).hexdigest()
 
 
 def _finite_figures(metrics: Mapping[str, float] | None) -> dict[str, float]:

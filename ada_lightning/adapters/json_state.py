@@ -1,9 +1,9 @@
-"""Converts the state of parts to JSON and back: tensors and arrays keep their type, numbers every digit."""
+"""Converts states to JSON and back: tensors and arrays keep their type, numbers every digit. Compares settings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,3 +60,48 @@ def from_json(value: Any) -> Any:
 
         return torch.tensor(from_json(value["values"]), dtype=getattr(torch, value[_TENSOR]))
     return {key: from_json(item) for key, item in value.items()}
+
+
+def check_whole(state: Any, keys: Iterable[str]) -> None:
+    """Refuse what is no state, or only a part of one.
+
+    Raises:
+        ValueError: it is no mapping, or has not all of the keys.
+
+    Example:
+        >>> check_whole({"step": 1}, ["step", "parts"])
+        Traceback (most recent call last):
+        ValueError: the state lacks parts: give all that state_dict() returned
+    """
+    if not isinstance(state, Mapping):
+        raise ValueError(
+            f"the state is a {type(state).__name__}: give the mapping that state_dict() returned; json.loads() reads a "
+            "text"
+        )
+    if missing := [key for key in keys if key not in state]:
+        raise ValueError(f"the state lacks {', '.join(missing)}: give all that state_dict() returned")
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield a line for each setting that differs, with old and new value; a part of another class is one line.
+
+    Keys that only one of the two has are passed over: another version of this package may have more settings.
+
+    Example:
+        >>> list(changes({"seed": 3, "sampler": {"n_max": 8}}, {"seed": 4, "sampler": {"n_max": 8, "k_pos": 1}}))
+        ['seed: 3 -> 4']
+    """
+    for key, now in new.items():
+        was = old.get(key, now)
+        if was == now or key == "_target_":
+            continue
+        same = isinstance(was, Mapping) and isinstance(now, Mapping) and _class(was) == _class(now)
+        if same and (_class(now) or not prefix):  # below a part, a mapping without a class is one value
+            yield from changes(was, now, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}: {_class(was) or repr(was)} -> {_class(now) or repr(now)}"
+
+
+def _class(node: Any) -> str:
+    """Name of a part's class; empty where the node is none. Its module may differ between versions."""
+    return str(node["_target_"]).rpartition(".")[2] if isinstance(node, Mapping) and "_target_" in node else ""

@@ -203,6 +203,17 @@ def test_a_run_that_goes_on_from_any_state_draws_what_it_would_have_drawn(rule, 
     assert [played(step) for step in one] == [played(step) for step in other]
 
 
+def test_a_state_of_other_settings_or_not_whole_is_refused():
+    state = brain_of().state_dict()
+    with pytest.raises(ValueError, match=r"sampler.group_size: 4 -> 2; give the old values again"):
+        brain_of(group_size=2).load_state_dict(state)
+    with pytest.warns(RuntimeWarning, match=r"sampler.group_size: 4 -> 2"):
+        brain_of(group_size=2).load_state_dict(state, allow_changes=True)
+    for wrong, said in ((json.dumps(state), "the state is a str"), ({"core": state["core"]}, "lacks dropped, rows")):
+        with pytest.raises(ValueError, match=said):
+            brain_of().load_state_dict(wrong)
+
+
 def test_a_checkpoint_before_the_last_update_knows_nothing_of_the_step():
     brain = brain_of("ada")
     for handout in brain.choose():

@@ -25,6 +25,7 @@ from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior, Un
 from tests.unit.adapters.conformance import PROMPTS, drive, play_core
 
 IDS = list("abcdef")
+SOLUTIONS = dict.fromkeys("abcdefgh", "2 * 3 = 6\n6 + 1 = 7\n#### 7")
 CGRPO = {"sampler": "cgrpo", "group_size": 4}
 
 
@@ -457,6 +458,120 @@ def test_a_state_of_something_else_is_refused(change, said):
         core.load_state_dict(core.state_dict() | change)
 
 
+def played_one(method="grpo", prompts=IDS, **options):
+    core = Core(method, prompts, **{"seed": 3} | options)
+    pools = core.choose(3)
+    fill(pools)
+    core.tell(pools)
+    return core, json.loads(json.dumps(core.state_dict()))
+
+
+TEXTS = {f"p{number}": f"add {number} and {number + 1}" for number in range(12)}
+OTHER_TEXTS = {prompt_id: text.replace("add", "multiply") for prompt_id, text in TEXTS.items()}
+HINTS = {"prompts": list("abcdefgh"), "hints": use(PrefixHints, p_min=0.5), "group_size": 4}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({}, {"seed": 4}, "seed: 3 -> 4"),
+        ({}, {"group_size": 8}, "sampler.group_size: 4 -> 8"),
+        ({}, {"rollout.truncated": "mask"}, "rollout.truncated: 'grade' -> 'mask'"),
+        ({}, {"loss/reduction": "token_mean"}, "loss.reduction: 'constant' -> 'token_mean'"),
+        ({}, {"advantage": "rloo"}, "advantage: GroupNormalizedAdvantage -> LeaveOneOutAdvantage"),
+        ({}, {"estimator": "ema"}, "estimator: BetaHistory -> EmaEstimator"),
+        ({}, {"seed": 4, "group_size": 8}, "seed: 3 -> 4; sampler.group_size: 4 -> 8"),
+        (
+            {"method": "ada_seq_balance"},
+            {"sampler.give_up": use(GiveUpByPosterior, price=0.5)},
+            "sampler.give_up: NeverGiveUp -> GiveUpByPosterior",
+        ),
+        (
+            {"method": "ada_seq_balance", "sampler.give_up": use(GiveUpByPosterior, price=0.25)},
+            {"sampler.give_up": use(GiveUpByPosterior, price=0.5)},
+            "sampler.give_up.price: 0.25 -> 0.5",
+        ),
+        ({"method": "grpo_chosen", "prompts": TEXTS}, {"prompts": OTHER_TEXTS}, "the texts of prompts"),
+        (
+            HINTS | {"solutions": SOLUTIONS},
+            {"solutions": SOLUTIONS | {"a": "1 + 1 = 2\n2 + 2 = 4\n#### 4"}},
+            "the solutions of prompts",
+        ),
+    ],
+)
+def test_a_state_of_other_settings_is_refused_and_may_be_taken_all_the_same(before, after, said):
+    _, state = played_one(**before)
+    other = Core(**{"method": "grpo", "prompts": IDS, "seed": 3} | before | after)
+    fresh = other.state_dict()
+    way_out = "give the old values again, or go on with the new ones by load_state_dict(state, allow_changes=True)"
+    with pytest.raises(ValueError, match=re.escape(f"other settings than the state's: {said}; {way_out}")):
+        other.load_state_dict(state)
+    assert other.state_dict() == fresh
+    if "estimator" not in after:  # what one estimator remembers no other can read
+        with pytest.warns(RuntimeWarning, match=re.escape(f"goes on with other settings than the state's: {said}")):
+            other.load_state_dict(state, allow_changes=True)
+        assert other.step == 1
+        fill(other.choose(3))
+
+
+def test_what_nothing_reads_may_change_at_a_resume():
+    _, state = played_one(prompts=TEXTS)
+    other = Core("grpo", OTHER_TEXTS, seed=np.int64(3), open_steps=2)
+    other.load_state_dict(state)
+    assert other.step == 1
+
+
+@pytest.mark.parametrize("method", ["grpo", "ada", "grpo_chosen", "ada_seq_balance"])
+def test_a_state_of_a_version_that_kept_no_settings_loads(method):
+    core, state = played_one(method, TEXTS)
+    old = "format", "method", "prompts", "step", "num_prompts", "picked", "queue", "parts", "curriculum"
+    other = Core(method, TEXTS, seed=3)
+    other.load_state_dict({key: state[key] for key in old})
+    assert other.state_dict() == core.state_dict()
+
+
+def test_settings_that_a_later_version_adds_keep_no_state_from_loading():
+    core, state = played_one()
+    del state["settings"]["sampler"]["group_size"], state["settings"]["hints"]
+    state["settings"]["estimator"]["_target_"] = "ada_lightning.methods.elsewhere.BetaHistory"
+    other = Core("grpo", IDS, seed=3)
+    other.load_state_dict(state)
+    assert other.state_dict() == core.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (json.dumps, "the state is a str: give the mapping that state_dict() returned; json.loads() reads a text"),
+        (lambda state: None, "the state is a NoneType"),
+        (lambda state: {}, "the state lacks format: give all that state_dict() returned"),
+        (lambda state: without(state, "step", "parts"), "the state lacks step, parts: give all"),
+        (lambda state: state | {"step": "1"}, "step must be a whole number of at least 0; got '1'"),
+        (lambda state: state | {"num_prompts": -1}, "num_prompts must be a whole number of at least 0; got -1"),
+        (lambda state: state | {"picked": [["z"]]}, "the state cannot be read (KeyError: 'z')"),
+        (lambda state: state | {"queue": 3}, "the state cannot be read (TypeError: "),
+        (lambda state: state | {"parts": []}, "the state cannot be read (AttributeError: "),
+        (
+            lambda state: state | {"parts": {"estimator": {"recent": []}}},
+            "the state cannot be read (KeyError: 'counts')",
+        ),
+        (lambda state: state | {"settings": 3}, "the state cannot be read (AttributeError: "),
+    ],
+)
+def test_a_state_that_is_none_or_not_whole_is_refused(damage, said):
+    _, state = played_one()
+    other = Core("grpo", IDS, seed=3)
+    fresh = other.state_dict()
+    with pytest.raises(ValueError, match=re.escape(said)):
+        other.load_state_dict(damage(state))
+    assert other.state_dict() == fresh
+    other.load_state_dict(state)
+
+
+def without(state, *keys):
+    return {key: value for key, value in state.items() if key not in keys}
+
+
 def test_a_state_of_parts_that_remember_otherwise_is_refused():
     core, pools = begun("ada")
     fill(pools)
@@ -508,9 +623,6 @@ def test_numbers_of_steps_are_whole(wrong):
     if wrong != 0:
         with pytest.raises(ValueError, match=r"wants \d+ responses now; launch"):
             Core("grpo", IDS).choose(2)[0].launch(wrong)
-
-
-SOLUTIONS = dict.fromkeys("abcdefgh", "2 * 3 = 6\n6 + 1 = 7\n#### 7")
 
 
 def played_with_hints(order, core, num_steps=3):
