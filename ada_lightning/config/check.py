@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
+from lightning.pytorch import Callback
+from lightning.pytorch.loggers import Logger
 from omegaconf import DictConfig
 from torch import nn
 
@@ -65,6 +67,10 @@ OWN_PACKAGES = ("ada_lightning.",)
 """Where constructors only note what they are given. Others' may open connections or files, so they are not tried."""
 PRECISIONS = ("auto", "32-true", "32", 32, "bf16-mixed")
 """Those that keep float32 master weights and need no loss scaling; ``auto`` becomes one of them."""
+
+
+_IMPORTED = {Callback: "lightning.pytorch.Callback", Logger: "lightning.pytorch.loggers.Logger"}
+"""How one writes what a part of these groups must inherit from."""
 
 
 def check_config(cfg: DictConfig) -> None:
@@ -131,9 +137,16 @@ def _light_errors(run: ConfigView, wrong_keys: Collection[str]) -> list[str]:
 
 
 def _callback_errors(run: ConfigView, wrong_keys: Collection[str]) -> Iterator[str]:
-    """Try every callback and logger of this project that comes complete out of the configuration."""
-    for key in (f"{group}.{name}" for group in ("callbacks", "logger") for name in run.names(group)):
-        is_own = str(run.value(f"{key}._target_")).startswith(OWN_PACKAGES)
+    """Try every callback and logger of this project that comes complete out of the configuration.
+
+    Of others only the class is looked at.
+    """
+    bases: dict[str, type] = {"callbacks": Callback, "logger": Logger}
+    for key, base in ((f"{group}.{name}", base) for group, base in bases.items() for name in run.names(group)):
+        target, kind = run.value(f"{key}._target_"), run.kind(key)
+        if kind is not object and not issubclass(kind, base):
+            yield f"{key}: {target} is no {base.__name__} of Lightning; inherit from {_IMPORTED[base]}"
+        is_own = str(target).startswith(OWN_PACKAGES)
         if is_own and key not in (*LIGHT_COMPONENTS, *COMPLETED) and not _is_above(key, wrong_keys):
             yield from run.errors(key)
 

@@ -17,6 +17,10 @@ from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 from tests.unit.config.composing import composed, problems
 
 
+class NoCallback:
+    """Whatever it is."""
+
+
 class Connecting(Callback):
     """A callback of somebody else, whose constructor does more than to note what it is given."""
 
@@ -27,6 +31,10 @@ class Connecting(Callback):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
+        (
+            f"+callbacks.mine={{_target_: {__name__}.NoCallback}}",
+            f"callbacks.mine: {__name__}.NoCallback is no Callback of Lightning; inherit from lightning.pytorch.Callback",
+        ),
         ("num_steps=0", "data: num_steps must be at least 1; got 0"),  # the key that was typed, and once
         ("data.source.num_train=0", "data.source: data.source.num_train must be at least 1; got 0"),
         ("data.num_minibatches=99", "data: data.num_minibatches = 99 exceeds data.prompts_per_step = 32: a minibatch "),
