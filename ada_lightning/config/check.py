@@ -69,10 +69,6 @@ PRECISIONS = ("auto", "32-true", "32", 32, "bf16-mixed")
 """Those that keep float32 master weights and need no loss scaling; ``auto`` becomes one of them."""
 
 
-_IMPORTED = {Callback: "lightning.pytorch.Callback", Logger: "lightning.pytorch.loggers.Logger"}
-"""How one writes what a part of these groups must inherit from."""
-
-
 def check_config(cfg: DictConfig) -> None:
     """Find everything that can be found wrong without loading a model; where nothing is, warn of what looks unmeant.
 
@@ -141,11 +137,12 @@ def _callback_errors(run: ConfigView, wrong_keys: Collection[str]) -> Iterator[s
 
     Of others only the class is looked at.
     """
-    bases: dict[str, type] = {"callbacks": Callback, "logger": Logger}
-    for key, base in ((f"{group}.{name}", base) for group, base in bases.items() for name in run.names(group)):
+    keys = [(group, f"{group}.{name}") for group in ("callbacks", "logger") for name in run.names(group)]
+    for group, key in keys:
+        base, place = (Callback, "lightning.pytorch") if group == "callbacks" else (Logger, "lightning.pytorch.loggers")
         target, kind = run.value(f"{key}._target_"), run.kind(key)
         if kind is not object and not issubclass(kind, base):
-            yield f"{key}: {target} is no {base.__name__} of Lightning; inherit from {_IMPORTED[base]}"
+            yield f"{key}: {target} is no {base.__name__} of Lightning; inherit from {place}.{base.__name__}"
         is_own = str(target).startswith(OWN_PACKAGES)
         if is_own and key not in (*LIGHT_COMPONENTS, *COMPLETED) and not _is_above(key, wrong_keys):
             yield from run.errors(key)

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
+from lightning.pytorch import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.config.check import ConfigError, check_config, override_errors
@@ -59,10 +60,17 @@ class Source:
             raise FileNotFoundError("missing has no train.jsonl")
 
 
-class Table:
+class Table(Callback):
     """A callback with one parameter in the configuration and one that is not."""
 
     def __init__(self, *, every_n_steps, max_prompts=4):
+        pass
+
+
+class Evaluation(Callback):
+    """A third one, which samples."""
+
+    def __init__(self, *, sampling, service):
         pass
 
 
@@ -163,7 +171,9 @@ class TestCheckConfig:
             assert part in text
 
     def test_evaluation_has_to_fit_the_engine_too(self, conf):
-        (problem,) = problems(conf, "+callbacks.evaluation={_target_:builtins.dict,sampling:{max_new_tokens:37}}")
+        (problem,) = problems(
+            conf, f"+callbacks.evaluation={{_target_:{__name__}.Evaluation,sampling:{{max_new_tokens:37}}}}"
+        )
         assert "callbacks.evaluation.sampling.max_new_tokens = 64 + 37" in problem
 
 

@@ -32,8 +32,8 @@ class Connecting(Callback):
     ("command", "message"),
     [
         (
-            f"+callbacks.mine={{_target_: {__name__}.NoCallback}}",
-            f"callbacks.mine: {__name__}.NoCallback is no Callback of Lightning; inherit from lightning.pytorch.Callback",
+            f"+callbacks.mine._target_={__name__}.NoCallback",
+            f"callbacks.mine: {__name__}.NoCallback is no Callback of Lightning; inherit from lightning.",
         ),
         ("num_steps=0", "data: num_steps must be at least 1; got 0"),  # the key that was typed, and once
         ("data.source.num_train=0", "data.source: data.source.num_train must be at least 1; got 0"),
