@@ -35,13 +35,14 @@ class PromptStream:
         self.by_task: Counter[str] = Counter()
         """Usable prompts so far."""
         self._encoder, self._check = encoder, check
-        self._last_usable = 0
+        source.heldout_prompts()
+        self._last_usable = num_heldout_rows = source.rows.num_taken
         """Rows until the last usable one."""
         self._ready: deque[Prompt] = deque()
         """Read and not taken: the first ones."""
         self._ready.extend(self.take(num_first))
         if not self._ready:
-            raise ValueError(source.nothing_usable(since=0))
+            raise ValueError(source.nothing_usable(since=num_heldout_rows))
         self.first = self._ready[0]
         """The first usable prompt of the stream."""
 
@@ -71,6 +72,8 @@ class PromptStream:
         seen = {*at_hand, *(prompt.prompt_id for prompt in taken)}
         while len(taken) < number and not self.has_ended:
             taken += self._usable(self._read(number - len(taken), seen))
+            if self._num_unusable > MOST_UNUSABLE:
+                raise ValueError(self.source.nothing_usable(since=self._last_usable))
         return taken
 
     def note_not_chosen(self, number: int) -> None:
@@ -109,18 +112,23 @@ class PromptStream:
         self._ready = deque(self._restored(state["ready"]))
         return self._restored(state["at_hand"])
 
+    @property
+    def _num_unusable(self) -> int:
+        """Rows since the last usable one."""
+        return self.source.rows.num_taken - self._last_usable
+
     def _read(self, number: int, seen: set[str]) -> list[tuple[str, Prompt]]:
-        """Return so many prompts of the next rows, and where each stands."""
+        """Return so many prompts of the next rows, fewer at the limit for rows, and where each stands."""
         found: list[tuple[str, Prompt]] = []
-        while len(found) < number and (row := self.source.next_prompt()) is not None:
+        while len(found) < number and self._num_unusable <= MOST_UNUSABLE:
+            if (row := self.source.next_prompt()) is None:
+                break
             where, prompt = row
             if prompt is not None and prompt.prompt_id in seen:
                 self.source.report.drop("duplicates")
             elif prompt is not None:
                 seen.add(prompt.prompt_id)
                 found.append((where, prompt))
-            if self.source.rows.num_taken - self._last_usable > MOST_UNUSABLE:
-                raise ValueError(self.source.nothing_usable(since=self._last_usable))
         return found
 
     def _usable(self, read: Sequence[tuple[str, Prompt]]) -> list[Prompt]:

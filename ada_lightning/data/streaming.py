@@ -19,7 +19,7 @@ from ada_lightning.data.row_stream import RowStream, has_place
 from ada_lightning.data.table_files import numbered_rows
 
 MOST_UNUSABLE = 100_000
-"""Rows in a row without a usable prompt at which a run ends: a filter that nothing passes would read for ever."""
+"""Rows in a row without a new usable prompt after which a run ends: some streams would be read for ever."""
 
 
 class StreamingSource(DatasetSource):
@@ -163,9 +163,16 @@ class StreamingSource(DatasetSource):
         return self._next(self._heldout_texts)
 
     def nothing_usable(self, *, since: int) -> str:
-        """Say that no row was usable since the first so many, with the counts."""
-        number = self.rows.num_taken - since
-        return f"none of the last {number} rows of {self.reader.origin} can be used:\n" + "\n".join(self.report.lines())
+        """Say that no row was usable since the first so many, with the counts and what may help."""
+        number, dropped = self.rows.num_taken - since, self.report.dropped
+        rows = f"none of the last {number} rows" if number else "no row behind the held-out prompts"
+        lines = [f"{rows} of {self.reader.origin} can be used:", *self.report.lines()]
+        if dropped["held out"] or dropped["duplicates"]:
+            lines.append(
+                "Where rows repeat prompts, hold out fewer (data.source.num_heldout) or read fewer at once "
+                "(data.source.num_first, data.prompts_per_step)"
+            )
+        return "\n".join(lines)
 
     def state_dict(self) -> dict[str, Any]:
         """The place in the rows, and what became of those before it."""
@@ -192,14 +199,20 @@ class StreamingSource(DatasetSource):
     def _heldout(self) -> list[Prompt]:
         if self.heldout_reader is not None:
             return self._held_out(self._read(self.heldout_reader))
-        number, found = self.num_heldout or 0, dict[str, Prompt]()
+        number, found, last_new = self.num_heldout or 0, dict[str, Prompt](), 0
         while len(found) < number and (row := self._next(frozenset())) is not None:
-            if (prompt := row[1]) is not None:
-                found.setdefault(prompt.prompt_id, prompt)
+            if (prompt := row[1]) is not None and prompt.prompt_id in found:
+                self.report.drop("duplicates")
+            elif prompt is not None:
+                found[prompt.prompt_id], last_new = prompt, self.rows.num_taken
+            if (num_old := self.rows.num_taken - last_new) > MOST_UNUSABLE:
+                break
         if len(found) < number:
+            reason = "ends after" if self.rows.has_ended else f"gives {num_old} rows without a new prompt after"
             raise ValueError(
-                f"data.source.num_heldout = {number}, but {self.reader.origin} ends after {len(found)} prompts; hold "
-                "out fewer, or name a data set for it: data.source.heldout_path=<path>"
+                f"data.source.num_heldout = {number}, but {self.reader.origin} {reason} {len(found)} prompts; hold "
+                "out fewer: data.source.num_heldout=<number>, or name a data set for it: "
+                "data.source.heldout_path=<path>"
             )
         return list(found.values())
 

@@ -363,7 +363,7 @@ def test_what_is_wrong_with_rows_is_told_with_their_place(monkeypatch, files, tm
     never = [ColumnRange(column="level", minimum=9)]
     with pytest.raises(ValueError, match=r"(?s)none of the last 51 rows of rows_of_numbers can be.*not 9 <= level 51"):
         opened(source(rows_of_numbers(), filters=never))
-    with pytest.raises(ValueError, match=r"(?s)none of the last 51 rows .*too long 48"):
+    with pytest.raises(ValueError, match=r"(?s)none of the last 51 rows .*too long 51"):
         opened(source(rows_of_numbers()), too_long=range(100))
     with pytest.raises(ValueError, match=r"num_heldout = 9, but rows_of_numbers ends after 5 prompts; hold out fewer"):
         source(rows_of_numbers(0, 5), num_heldout=9).heldout_prompts()
@@ -374,6 +374,42 @@ def test_what_is_wrong_with_rows_is_told_with_their_place(monkeypatch, files, tm
         source(path=[str(files / "0.jsonl"), str(files / "0.parquet")]).check()
     with pytest.raises(ValueError, match=r"0\.jsonl, row 0: no column 'text'; columns found: answer, level, question"):
         source(path=files / "0.jsonl", prompt_column="text").check()
+
+
+def repeated(number):
+    for index in itertools.count():
+        yield {"question": str(index % number), "answer": str(index % number)}
+
+
+def test_a_stream_that_repeats_too_few_prompts_for_ever_is_told_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(streaming, "MOST_UNUSABLE", 50)
+    monkeypatch.setattr(prompt_stream, "MOST_UNUSABLE", 50)
+    few = r"num_heldout = 9, but repeated gives 51 rows without a new prompt after 8 prompts; hold out fewer: .*path=<p"
+    with pytest.raises(ValueError, match=few):
+        source(repeated(8), num_heldout=9).heldout_prompts()
+    fewer = r"hold out fewer \(data\.source\.num_heldout\) or read fewer at once \(data\.source\.num_first, data\.prom"
+    with pytest.raises(ValueError, match=rf"(?s)none of the last 51 rows of rep.*dropped: held out 51\n.*{fewer}"):
+        opened(source(repeated(9), num_heldout=9))
+    with pytest.raises(ValueError, match=rf"(?s)none of the last \d+ rows of repeated .*duplicates \d+.*{fewer}"):
+        opened(source(repeated(5), num_heldout=2))
+    data = opened(source(repeated(6)))
+    assert sorted(numbers(data.step_prompts(0))) == [0, 1, 2, 3]
+    with pytest.raises(RunStoppedError, match=rf"(?s)none of the last \d+ rows of rep.*duplicates \d+\n.*{fewer}"):
+        data.step_prompts(1)  # step 0 is not done
+
+
+def test_rows_are_too_many_only_behind_the_last_prompt_that_was_new(monkeypatch):
+    monkeypatch.setattr(streaming, "MOST_UNUSABLE", 50)
+    monkeypatch.setattr(prompt_stream, "MOST_UNUSABLE", 50)
+    rare = [ColumnRange(column="level", minimum=4)]
+    data = opened(source(rows_of_numbers(), filters=rare, num_heldout=20, num_first=20))  # 100 rows each
+    assert (len(data.heldout_prompts), len(data.train_prompts)) == (20, 20)
+    assert data.source.report.dropped == {"not 4 <= level": 160}
+    repeats = source(itertools.chain(itertools.islice(repeated(2), 4), rows_of_numbers(5)), num_heldout=3)
+    assert numbers(repeats.heldout_prompts()) == [0, 1, 5]
+    assert repeats.report.dropped == {"duplicates": 2}
+    with pytest.raises(ValueError, match=r"(?s)no row behind the held-out prompts of rows_of_num.*5 rows read"):
+        opened(source(rows_of_numbers(0, 5), num_heldout=5))
 
 
 def test_a_row_that_breaks_under_way_stops_the_run():
