@@ -10,6 +10,8 @@ from ada_lightning.methods.view import MethodView, MissingError, UnresolvedError
 
 ENGINE_ARGUMENTS = ("model_path", "log_file", "max_model_tokens", "eos_token_ids")
 """Arguments of ``rollout.engine`` that every program fills in."""
+_INSIDE = {"environment": "rollout.environment"}
+"""Parts that stand at the top, by the place where they are used."""
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
 
 
@@ -82,7 +84,7 @@ def distinct(problems: Sequence[str]) -> list[str]:
     return [
         problem
         for problem, key, text in told
-        if not any(text == other_text and other.startswith(f"{key}.") for _, other, other_text in told)
+        if not any(text == other_text and _INSIDE.get(name, name).startswith(f"{key}.") for _, name, other_text in told)
     ]
 
 

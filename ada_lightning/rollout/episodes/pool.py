@@ -46,7 +46,7 @@ class EnvironmentPool(RewardPool):
         output_file: where what environments print goes; None drops it.
 
     Raises:
-        ValueError: a number is out of range, or ``path`` names no class.
+        ValueError: a number is out of range, or ``path`` is no dotted name of a class.
     """
 
     setting = "environment"

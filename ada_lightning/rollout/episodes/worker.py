@@ -74,6 +74,8 @@ def failed(grade: Verdict) -> Reply:
 MAX_STATE_BYTES = 10_000_000
 """Largest environment between two turns: it travels to the trainer and back."""
 _MAX_COUNT = 10**6
+_METHODS: dict[str, tuple[str, ...]] = {"start": ("prompt", "seed"), "turn": ("said",), "cut": ()}
+"""What episodes call of an environment, and with which arguments."""
 
 
 class EnvironmentClass:
@@ -101,7 +103,8 @@ class EnvironmentClass:
         """Import the class, make one and let it check itself.
 
         Raises:
-            ValueError: the module cannot be imported, holds no such class, or the arguments do not go with it.
+            ValueError: the module cannot be imported, holds no such class, the arguments do not go with it, or it lacks
+                a method that episodes call.
         """
         module_name, _, name = self.path.rpartition(".")
         try:
@@ -111,16 +114,23 @@ class EnvironmentClass:
                 f"cannot import {module_name!r} of environment.path = {self.path!r}: {type(error).__name__}: {error}. "
                 "Put the module next to train.py (ada train: in the current folder), or install its package."
             ) from error
-        if not (isinstance(kind, type) and callable(getattr(kind, "turn", None))):
-            raise ValueError(
-                f"environment.path = {self.path!r} names no class with a method `turn`; derive it from "
-                "ada_lightning.core.protocols.environment.Environment"
-            )
+        base = f"{Environment.__module__}.{Environment.__name__}"
+        if not isinstance(kind, type):
+            raise ValueError(f"environment.path = {self.path!r} names no class; derive one from {base}")
         self.modules = (module_name, *getattr(kind, "modules", ()))
         try:
             made = kind(**self.arguments)
         except TypeError as error:
             raise ValueError(f"environment.arguments do not go with {self.path}: {error}") from error
+        if missing := [
+            f"{name}({', '.join(arguments)})"
+            for name, arguments in _METHODS.items()
+            if getattr(kind, name, None) is Environment.turn or not _takes(getattr(made, name, None), arguments)
+        ]:
+            raise ValueError(
+                f"environment.path = {self.path!r} names a class without {', '.join(missing)}; define what is missing. "
+                f"A class derived from {base} needs turn(said) alone"
+            )
         if callable(check := getattr(made, "check", None)):
             check()
 
@@ -129,6 +139,15 @@ class EnvironmentClass:
         module_name, _, name = self.path.rpartition(".")
         made: Environment = getattr(importlib.import_module(module_name), name)(**self.arguments)
         return made
+
+
+def _takes(method: Any, arguments: tuple[str, ...]) -> bool:
+    """Whether something can be called with so many arguments."""
+    try:
+        inspect.signature(method).bind(*arguments)
+    except TypeError:
+        return False
+    return True
 
 
 def act(pickled_call: bytes) -> tuple[Reply, bool]:

@@ -55,10 +55,14 @@ def test_what_goes_with_one_is_taken(overrides):
             "data=environment takes its prompts from the environment, and environment=none has none",
         ),
         (["environment=trl", "environment.arguments.path=nowhere.Game"], "cannot make environment.arguments.path ="),
+        (
+            ["environment=custom", "environment.path=tests.unit.rollout.episodes.environments.Plain"],
+            "names a class without start(prompt, seed), cut(); define what is missing",
+        ),
     ],
 )
 def test_an_environment_that_cannot_be_made_is_told_before_a_model_loads(overrides, message):
-    assert any(message in problem for problem in problems(*overrides))
+    assert sum(message in problem for problem in problems(*overrides)) == 1
     with pytest.raises(ConfigError) as error:
         check_prepare_config(composed(*overrides, program="prepare"))
-    assert any(message in problem for problem in error.value.problems)
+    assert sum(message in problem for problem in error.value.problems) == 1

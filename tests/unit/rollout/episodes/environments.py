@@ -15,6 +15,36 @@ class OneTurn(Environment):
         return End()
 
 
+class Plain:
+    """Derived from nothing."""
+
+    def turn(self, said):
+        return End()
+
+
+class Misspelt(Environment):
+    """Says nothing: the method has another name."""
+
+    def trun(self, said):
+        return End()
+
+
+class Deaf(Environment):
+    """Does not take what the model said."""
+
+    def turn(self):
+        return End()
+
+
+class Whole(Plain):
+    """Derived from nothing, with all that episodes call."""
+
+    def start(self, prompt, seed): ...
+
+    def cut(self):
+        return End()
+
+
 class Echo(Environment):
     """Says back what it heard, for so many turns."""
 

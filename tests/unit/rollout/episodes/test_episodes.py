@@ -297,11 +297,16 @@ def test_an_environment_that_has_less_than_it_needs_is_refused_before_anything_s
     for path, message in (
         ("Game", "must name a class as"),
         ("nowhere.Game", r"cannot import 'nowhere'.*next to train.py \(ada train: in the current folder\), or install"),
-        (f"{HERE}.random", "names no class with a method `turn`"),
+        (f"{HERE}.random", r"names no class; derive one from ada_lightning\.core\.protocols\.environment\.Environment"),
+        (f"{HERE}.Plain", r"a class without start\(prompt, seed\), cut\(\); define what is missing\. A class der"),
+        (f"{HERE}.Misspelt", r"names a class without turn\(said\); define what is missing"),
+        (f"{HERE}.Deaf", r"names a class without turn\(said\); define what is missing"),
+        (f"{HERE}.End", r"names a class without start\(prompt, seed\), turn\(said\), cut\(\); .*needs turn\(said\) al"),
         (f"{HERE}.Echo", "arguments do not go with"),
     ):
         with pytest.raises(ValueError, match=message):
             EnvironmentPool(path).check()
+    EnvironmentPool(f"{HERE}.Whole").check()
     with pytest.raises(ValueError, match=r"environment\.max_turns must be at least 1"):
         EnvironmentPool(f"{HERE}.OneTurn", max_turns=0)
     with pytest.raises(ValueError, match=r"environment\.num_workers must be at least 1"):
