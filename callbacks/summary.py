@@ -183,7 +183,7 @@ class Summary(RolloutListener):
         if not lines:
             lines = [f"no held-out evaluation {length}"]
         if summary["status"] != "finished":
-            lines.insert(0, f"the run {summary['status']}{': ' if summary['error'] else ''}{summary['error']}")
+            lines.insert(0, f"the run {summary['status']}")  # why is told when all parts are closed
         lines.append(f"run folder: {self.run_dir.path}")
         if summary["steps"]:
             lines.append(f"one page of it: {shlex.join([*start_of('report'), str(self.run_dir.path)])}")

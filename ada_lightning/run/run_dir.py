@@ -253,8 +253,10 @@ class RunDir:
 
     def how_to_go_on(self) -> str:
         """What there is to continue from, and how, for the end of a message."""
-        checkpoint = self.last_checkpoint().name if self.has_checkpoint() else "none"
-        return f"the last checkpoint is {checkpoint}; continue with the same options and: ckpt=auto {self.option}"
+        options = f"with the same options and: ckpt=auto {self.option}"
+        if not self.has_checkpoint():
+            return f"no checkpoint was written, so nothing can be continued; once the cause is mended, start {options}"
+        return f"the last checkpoint is {self.last_checkpoint().name}; continue {options}"
 
     def explain(self, error: OSError) -> str:
         """Say why a run could not go on writing, and how it continues. After :meth:`release`.

@@ -94,7 +94,7 @@ class TimeLimit:
         text = (
             f"\nthe engine hangs: {name} has not returned within rollout.{limit} = {self._limits[limit]:g} s. This "
             f"process ends with exit code {STALLED}; where it hung: {self.report_file}. Continue from the last "
-            "checkpoint with: ckpt=last\n"
+            "checkpoint with ckpt=last, or start again if there is none\n"
         )
         try:
             print(text, file=sys.__stderr__, flush=True)

@@ -258,7 +258,7 @@ def _within(limit_s: float, send: Callable[[], None]) -> None:
     if thread.is_alive():
         raise TimeoutError(
             f"a weight transfer did not end within {limit_s:g} s; NCCL leaves the GPU waiting, so end the run and "
-            "continue it with ckpt=last"
+            "continue it with ckpt=last, or start it again if it has no checkpoint"
         )
     if errors:
         raise errors[0]

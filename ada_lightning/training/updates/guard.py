@@ -68,7 +68,7 @@ class UpdateGuard:
         if self.num_in_a_row >= self.max_skipped_in_a_row:
             raise RunStoppedError(
                 f"{self.num_in_a_row} updates in a row could not be made, the last because {reason}: the run does not "
-                "train any more. Continue from an earlier checkpoint with a lower optimizer.lr or "
+                "train any more. Continue from an earlier checkpoint, or start again, with a lower optimizer.lr or "
                 "policy.max_grad_norm; look at train/grad_norm, sync/logprob_gap and the responses of the last steps. "
                 f"The bound is policy.update_guard.max_skipped_in_a_row = {self.max_skipped_in_a_row}"
             )

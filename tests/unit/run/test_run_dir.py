@@ -181,8 +181,10 @@ def test_a_claim_sweeps_what_a_killed_process_was_writing_and_nothing_else(run_d
 
 def test_why_a_run_could_not_go_on_writing_is_said_with_the_way_on(run_dir):
     run_dir.claim(resume=False)
-    make_checkpoint(run_dir, "step_000010")
     read_only = OSError(errno.EROFS, "Read-only file system", str(run_dir.metrics_csv))
+    anew = "once the cause is mended, start with the same options and: ckpt=auto run_name=my_run"
+    assert run_dir.explain(read_only).endswith(f"no checkpoint was written, so nothing can be continued; {anew}")
+    make_checkpoint(run_dir, "step_000010")
     assert "cannot be written any more" in run_dir.explain(read_only)
     assert "last checkpoint is step_000010; continue" in run_dir.explain(read_only)
     assert "ulimit -n" in run_dir.explain(OSError(errno.EMFILE, "Too many open files"))
