@@ -180,7 +180,7 @@ def _size_errors(run: ConfigView) -> Iterator[str]:
     """Said by the data itself, where the rest of it is in order."""
     prompts, minibatches = run.number("data.prompts_per_step"), run.number("data.num_minibatches")
     is_said = any("data.num_minibatches" in message for message in run.errors("data", COMPLETED["data"]))
-    if prompts is not None and minibatches is not None and prompts < minibatches and not is_said:
+    if prompts is not None and minibatches is not None and 1 <= prompts < minibatches and not is_said:
         yield (
             f"data.prompts_per_step = {prompts} is less than data.num_minibatches = {minibatches}: a minibatch holds "
             f"whole prompts; use data.num_minibatches={prompts} or fewer"

@@ -159,7 +159,7 @@ _STALENESS = "rollout.max_staleness"
 def staleness_errors(run: ConfigView) -> Iterator[str]:
     """Yield one message per problem; none without a lag. Parts that cannot be made are reported by themselves."""
     k = run.number(_STALENESS)
-    if not k:
+    if k is None or k < 1:
         return
     own = f"{_STALENESS} = {k}"
     yield from _place_errors(run, own)

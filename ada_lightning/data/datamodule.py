@@ -107,7 +107,7 @@ class RolloutDataModule(EncodedPrompts):
             "max_tokens_per_microbatch": max_tokens_per_microbatch,
         }
         errors = [f"data.{name} must be at least 1; got {value}" for name, value in sizes.items() if value < 1]
-        if num_minibatches > prompts_per_step:
+        if num_minibatches > prompts_per_step >= 1:
             errors.append(
                 f"data.num_minibatches = {num_minibatches} exceeds data.prompts_per_step = {prompts_per_step}: "
                 f"a minibatch holds whole prompts; use data.num_minibatches={prompts_per_step} or fewer"

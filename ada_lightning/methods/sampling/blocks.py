@@ -63,7 +63,7 @@ class BlockSampler(Checked, Sampler):
             self.group_size <= most,
             f"group_size = {self.group_size} exceeds n_max = {most}: no pool could fill a group; raise n_max",
         )
-        if block > 0:
+        if block > 0 and most > 0:
             yield (
                 most % block == 0,
                 f"samples_per_round = {block} does not divide n_max = {most}; use n_max = "

@@ -79,6 +79,22 @@ def test_a_value_that_cannot_work_is_refused_once(command, message):
     assert message in found
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("data.prompts_per_step=0", ["data: data.prompts_per_step must be at least 1; got 0"]),
+        ("data.prompts_per_step=-1 rollout.max_staleness=-1",
+         ["rollout: rollout.max_staleness must be at least 0; got -1",
+          "data: data.prompts_per_step must be at least 1; got -1"]),
+        ("sampler=spread advantage=weighted_leave_one_out selection=all sampler.group_size=0 sampler.n_max=-1",
+         ["sampler: n_max must be at least 1; got -1; group_size must be at least 1; got 0; group_size = 0 exceeds "
+          "n_max = -1: no pool could fill a group; raise n_max"]),
+    ],
+)  # fmt: skip
+def test_a_number_below_the_least_is_told_without_advice_that_needs_another(command, told):
+    assert problems(*command.split()) == told
+
+
 def test_a_sampler_without_a_rule_of_counts_has_no_cost_to_compute():
     overrides = ["curriculum=posterior", "sampler=spread", "advantage=weighted_leave_one_out"]
     (problem,) = problems(*overrides)
