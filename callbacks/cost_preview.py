@@ -167,7 +167,8 @@ class CostPreview(Callback):
             costs.row("this run", this_run, num_filled_up),
             costs.row(f"GRPO n={group_size}", grpo, num_prompts),
         ]
-        if any(response.reward not in (0.0, 1.0) for pool in pools for response in pool.responses):
+        responses = [response for pool in pools for response in pool.responses]
+        if any(response.reward not in (0.0, 1.0) for response in responses):
             lines[1:1] = ["  rewards are not all 0 or 1: the forecast counts those above the positive threshold as 1"]
         if self.refill.is_on:
             lines.append(
@@ -179,7 +180,8 @@ class CostPreview(Callback):
             )
         if Trait.CUTS_RESPONSES in self.sampler.traits:
             lines.append("  the sampler will cut some responses, so this run draws fewer tokens than forecast")
-        return lines
+        equal = self.service.first_grades.equal_rewards(responses, "of the preview")
+        return [equal, *lines] if equal else lines
 
 
 def tallies(results: Sequence[RolloutResult]) -> list[tuple[int, int]]:

@@ -150,10 +150,14 @@ class FirstGrades:
             )
         num_settled = 0 if settings.asks_grader(is_truncated=True) else stats.num_truncated
         has_graded = num_complete - num_settled - stats.num_failed > 0
-        if has_graded and not self._has_succeeded and (line := equal_rewards(self._reward, responses, where)):
+        if has_graded and not self._has_succeeded and (line := self.equal_rewards(responses, where)):
             print(line, flush=True)
         self._has_succeeded = self._has_succeeded or has_graded
         self._stop_without_success(stats.failures, stats.failure_details, where)
+
+    def equal_rewards(self, responses: Sequence[Response], where: str) -> str:
+        """Say what to check where all rewards are equal; empty where they are not, or there are too few."""
+        return equal_rewards(self._reward, responses, where)
 
     def trust(self) -> None:
         """Take it that the reward has graded a response: of the part of a list that was drawn before."""

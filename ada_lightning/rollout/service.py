@@ -256,8 +256,9 @@ class RolloutService:
 
     def _check_grades(self, step: Step, settings: StepSettings) -> None:
         where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(step.stage, f"of step {step.step}")
+        responses = () if step.stage == "preview" else step.responses  # a preview has several rollouts
         self.first_grades.check(
-            step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where, responses=step.responses
+            step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where, responses=responses
         )
 
     def start(

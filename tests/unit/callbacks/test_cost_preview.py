@@ -24,6 +24,7 @@ from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.sampling.forecast import Forecast
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engine_speed import EngineSpeed
+from ada_lightning.rollout.grader import FirstGrades
 from ada_lightning.run.phase_clock import PhaseClock
 from tests.builders import make_group
 
@@ -83,8 +84,9 @@ LENGTH = 8
 class Service:
     """An engine that takes its time by rule, and far longer while it is cold."""
 
-    def __init__(self, *, per_step, per_token, num_slots):
-        self.per_step, self.per_token, self.num_slots = per_step, per_token, num_slots
+    def __init__(self, *, per_step, per_token, num_slots, right_from=0):
+        self.per_step, self.per_token, self.num_slots, self.right_from = per_step, per_token, num_slots, right_from
+        self.first_grades = FirstGrades(None)
         self.num_rollouts = 0
         self.engine = SimpleNamespace(
             opened=lambda: SimpleNamespace(max_num_seqs=num_slots), weights_of=lambda policy: None
@@ -92,7 +94,8 @@ class Service:
 
     def sample(self, begin, **others):
         (prompts,), sampler, step = begin.args, begin.keywords["sampler"], begin.keywords["step"]
-        groups = tuple(group_of(prompt, slot, sampler.group_size) for slot, prompt in enumerate(prompts))
+        right = float(self.num_rollouts >= self.right_from)
+        groups = tuple(group_of(prompt, slot, sampler.group_size, right) for slot, prompt in enumerate(prompts))
         num_tokens = len(prompts) * sampler.group_size * LENGTH
         num_steps = LENGTH * -(-len(prompts) * sampler.group_size // self.num_slots)
         self.num_rollouts += 1
@@ -101,8 +104,8 @@ class Service:
         return SimpleNamespace(result=lambda: RolloutResult(step, 0, groups, stats))
 
 
-def group_of(prompt, slot, num_responses):
-    group = make_group([float(index % 2) for index in range(num_responses)], num_tokens=[LENGTH] * num_responses)
+def group_of(prompt, slot, num_responses, right=1.0):
+    group = make_group([right * (index % 2) for index in range(num_responses)], num_tokens=[LENGTH] * num_responses)
     group.pool.prompt, group.pool.slot = prompt, slot
     return group
 
@@ -144,6 +147,14 @@ def test_seconds_of_a_rollout_are_those_of_a_warm_engine_with_as_many_sequences(
     assert f"preview: 4 prompts, {num_responses} responses, {LENGTH} tokens each" in out
     (this_run,) = [line.split() for line in out.splitlines() if "this run" in line]
     assert this_run[2:5] == [str(16 * group_size), str(16 * group_size * LENGTH), expected]
+
+
+@pytest.mark.parametrize(("right_from", "is_said"), [(0, False), (2, False), (3, True)])
+def test_rewards_are_called_equal_where_those_of_all_rollouts_are(right_from, is_said, capsys):
+    """The last of three rollouts has most of the responses: 64 of 73, of which half may be right."""
+    out = printed(capsys, {"per_step": 0.125, "per_token": 0.0, "num_slots": 64, "right_from": right_from}, 4)
+    assert ("warning: all 73 rewards of the preview are 0, so there is nothing to learn from" in out) == is_said
+    assert ("rewards of the preview" in out) == is_said
 
 
 def test_what_a_curriculum_will_have_learned_is_not_forecast_and_said_so(capsys):

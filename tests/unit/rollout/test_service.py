@@ -251,6 +251,8 @@ def test_equal_rewards_of_the_first_rollout_are_said_once(capsys):
     assert "warning" not in capsys.readouterr().out
     rollout(open_service(grades=[Verdict(0.0)] * 15 + [Verdict(1.0)]), group_size=16)
     assert "warning" not in capsys.readouterr().out
+    rollout(open_service(grades=lambda text: Verdict(0.0)), group_size=16, stage="preview")  # the first of several
+    assert "warning" not in capsys.readouterr().out
 
 
 DRAFTS = {("p1", 1): (7, 8), ("p2", 0): (9,)}
