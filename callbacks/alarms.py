@@ -6,12 +6,12 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 
+from ada_lightning.core.checks import similar
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.stopping import RunStoppedError
 
@@ -94,7 +94,7 @@ class Alarms(RolloutListener):
             return
         for name, bound in self.bounds.items():
             if bound.metric not in self._names:
-                near = get_close_matches(bound.metric, sorted(self._names), n=1, cutoff=0.85)
+                near = similar(bound.metric, sorted(self._names), cutoff=0.85)
                 log.warning(
                     "alarm %s watches nothing: no step has had a figure %s%s",
                     name,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from ada_lightning.adapters.reductions import LOSSES, RULES, TERMS, Reduction
@@ -17,6 +16,7 @@ from ada_lightning.config.keys import accepted_keys, unknown_key, unknown_keys
 from ada_lightning.config.method_rules import METHOD_RULES
 from ada_lightning.config.problems import ConfigError, distinct, interpolation_errors, missing_values
 from ada_lightning.config.values import value_errors
+from ada_lightning.core.checks import similar
 from ada_lightning.core.method import Method
 from ada_lightning.core.options import Option, Use, option_of, plain
 from ada_lightning.core.protocols import Advantage, Selection, Trait
@@ -123,7 +123,7 @@ def _known(name: str) -> Recipe:
         return find_recipe(name)
     except LookupError:
         known = recipe_names()
-        near = get_close_matches(name, known, n=1)
+        near = similar(name, known)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigError([f"unknown method {name!r}; {hint}methods: {', '.join(known)}"]) from None
 
@@ -183,7 +183,7 @@ def _composed(recipe: Recipe, parts: Mapping[str, Any], options: Mapping[str, st
                 for name, value in chosen.arguments.items():
                     cfg[group][name] = plain(value, f"{group}.{name}")
     for key, values in recipe.values().items():
-        if key not in PARTS and (near := get_close_matches(key, PARTS, n=1, cutoff=0.8)):
+        if key not in PARTS and (near := similar(key, PARTS, cutoff=0.8)):
             raise LookupError(f"{recipe.name} sets {key}, which does not exist; did you mean {near[0]}?")
         own = {name: value for name, value in values.items() if name in SETTINGS} if key == "rollout" else values
         if key in (*PARTS, "rollout") and own and isinstance(parts.get(key, ""), str):
@@ -198,7 +198,7 @@ def _option(group: str, chosen: Any) -> Option:
         return find_option(group, chosen)
     except LookupError:
         names = option_names(group)
-        near = get_close_matches(chosen, names, n=1)
+        near = similar(chosen, names)
         hint = f"did you mean {near[0]}? " if near else ""
         raise LookupError(f"unknown option {group}={chosen}; {hint}options: {', '.join(names)}") from None
 

@@ -8,7 +8,6 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import yaml
 
 from ada_lightning.config.generated import CONFIG_DIR
+from ada_lightning.core.checks import similar
 from ada_lightning.core.options import first_paragraph, locate
 from ada_lightning.methods.catalog import Entry, entries, experiments, groups, names, values_of
 
@@ -45,7 +45,7 @@ def described(name: str, config_dir: Path = CONFIG_DIR) -> str:
         return _overview(config_dir, name, options)
     options = [f"{group}/{each}" for group in groups(config_dir) for each in names(config_dir, group)]
     known = [*experiments(config_dir), *options]
-    near = get_close_matches(name, known, n=3)
+    near = similar(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "ada describe lists all of them"
     raise LookupError(f"there is no method and no option named {name}; {hint}")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
+from ada_lightning.core.checks import similar
 from ada_lightning.core.options import locate
 
 HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
@@ -37,7 +37,7 @@ def unknown_key(path: str, candidates: Collection[str], owner: str) -> str:
         >>> unknown_key("sampler.temperature", ["k_pos", "k_neg"], "BalanceSampler")
         'unknown key sampler.temperature; BalanceSampler takes: k_neg, k_pos'
     """
-    near = get_close_matches(path.rpartition(".")[2], sorted(candidates), n=1)
+    near = similar(path.rpartition(".")[2], sorted(candidates), n=1)
     way_out = f"did you mean {near[0]}?" if near else f"{owner} takes: {', '.join(sorted(candidates)) or 'nothing'}"
     return f"unknown key {path}; {way_out}"
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -23,6 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ada_lightning.config.keys import GROUPS_OF_COMPONENTS, WITHOUT_EFFECT, accepted_keys, elsewhere, unknown_key
+from ada_lightning.core.checks import similar
 
 VERSION_BASE = "1.3"
 _LIST = "[...]"
@@ -189,7 +190,7 @@ def _unknown_flags(argv: Sequence[str]) -> list[str]:
 
 def _flag_error(flag: str) -> str:
     name, _, value = flag.lstrip("-").partition("=")
-    near = get_close_matches(flag.partition("=")[0], get_args_parser()._option_string_actions, n=1, cutoff=0.8)
+    near = similar(flag.partition("=")[0], get_args_parser()._option_string_actions, n=1, cutoff=0.8)
     plus = "+" * (name == "experiment")
     way_out = f"did you mean {near[0]}?" if near else f"settings have no dashes: {plus}{name}={value or '<value>'}"
     return f"unknown option {flag}; {way_out} (--help says what there is)"
@@ -219,11 +220,12 @@ def _compose_plain(config_name: str, overrides: Sequence[str]) -> dict[str, Any]
     return plain
 
 
-def _bare_experiments(loader: ConfigLoader, config_name: str, lines: Sequence[str]) -> list[str]:
-    """Find words that are names of experiments which the program could compose."""
+def _bare_experiments(loader: ConfigLoader, config_name: str, lines: Sequence[str]) -> dict[str, str]:
+    """Find words that are names of experiments which the program could compose, and the names as they are written."""
     words = [line for line in lines if "=" not in line]
-    named = set(words) & set(_options(loader, "experiment")) if words else set()
-    return [word for word in named if _composes(config_name, f"+experiment={word}")]
+    known = {name.lower(): name for name in _options(loader, "experiment")} if words else {}
+    named = {word: known[word.lower()] for word in words if word.lower() in known}
+    return {word: name for word, name in named.items() if _composes(config_name, f"+experiment={name}")}
 
 
 def _composes(config_name: str, override: str) -> bool:
@@ -234,12 +236,14 @@ def _composes(config_name: str, override: str) -> bool:
     return True
 
 
-def _parse(lines: Sequence[str], experiments: Collection[str] = ()) -> tuple[list[Override], list[str]]:
+def _parse(
+    lines: Sequence[str], experiments: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[Override], list[str]]:
     """Read arguments; those that cannot be read become messages, which tell ``experiments`` how they are chosen."""
     overrides, errors = [], []
     for line in lines:
         if line in experiments:
-            errors.append(f"{line}: an argument is key=value; did you mean +experiment={line}?")
+            errors.append(f"{line}: an argument is key=value; did you mean +experiment={experiments[line]}?")
             continue
         try:
             (override,) = OverridesParser.create().parse_overrides([line])
@@ -301,7 +305,7 @@ def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str
     named = [name.strip() for value in _values(override) for name in value.strip("[]").split(",") if name]
     for value in named:
         if value.removesuffix(".yaml") not in options:
-            near = get_close_matches(value, options, n=3)
+            near = similar(value, options, n=3)
             hint = f"did you mean {_either(near)}? " if near else ""
             errors.append(f"unknown option {group}={value}; {hint}options: {', '.join(options)}")
     if override.value() == []:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from decimal import Decimal
+from difflib import get_close_matches
 from numbers import Real
 from operator import index
 from typing import Any
@@ -19,6 +20,27 @@ def unmet(*rules: tuple[bool, str, object]) -> list[str]:
         ['a.rate must be in [0, 1]; got 2.5']
     """
     return [f"{must_be}; got {value}" for holds, must_be, value in rules if not holds]
+
+
+def similar(name: str, known: Iterable[str], *, n: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Return what may be meant by a name that is not known: at most ``n`` names, the most similar first.
+
+    Upper and lower case count as the same; a name that differs in nothing else is returned alone.
+
+    Args:
+        name: that somebody wrote.
+        known: names that there are.
+        n: at least 1.
+        cutoff: least similarity, from 0 to 1, as :func:`difflib.get_close_matches` measures it.
+
+    Example:
+        >>> similar("balanec", ["uniform", "balance"]), similar("GRPO", ["gspo", "grpo"], n=2)
+        (['balance'], ['grpo'])
+    """
+    by_lower = {each.lower(): each for each in known}
+    if (lower := name.lower()) in by_lower:
+        return [by_lower[lower]]
+    return [by_lower[each] for each in get_close_matches(lower, by_lower, n=n, cutoff=cutoff)]
 
 
 def refuse(*problems: str | bool) -> None:

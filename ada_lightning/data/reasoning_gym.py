@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import pickle
 import random
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from ada_lightning.core.checks import not_text, refuse
+from ada_lightning.core.checks import not_text, refuse, similar
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import as_json_like
 from ada_lightning.data.prompts import chat_messages, largest_remainder, stable_hash
@@ -196,5 +195,5 @@ def _check_task(task: str, config: Mapping[str, Any]) -> None:
 
 
 def _nearest(name: str, valid: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(name, list(valid), n=1, cutoff=0)
+    nearest = similar(name, valid, cutoff=0)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""

@@ -46,6 +46,7 @@ def fill(pools: Pools, reward=lambda pool, index: float(index % 2)) -> None:
     ("overrides", "said"),
     [
         ({"n_maxx": 8}, "did you mean n_max"),
+        ({"N_MAX": 8}, "did you mean n_max"),
         ({"n_max": 7}, "does not divide"),
         ({"data.num_minibatches": 2}, "has no effect here"),
         ({"loss": "gspo"}, "has no effect|unknown key"),

@@ -48,6 +48,8 @@ def test_every_program_is_there_and_listed(name):
 def test_a_wrong_name_gets_the_nearest(started, capsys):
     assert started("evalute") == ([], 2)
     assert capsys.readouterr().err == "error: there is no program 'evalute'; did you mean ada evaluate?\n"
+    assert started("TRAIN") == ([], 2)
+    assert capsys.readouterr().err == "error: there is no program 'TRAIN'; did you mean ada train?\n"
 
 
 @pytest.mark.parametrize(

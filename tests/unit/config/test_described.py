@@ -93,5 +93,7 @@ def test_a_folder_of_ones_own_is_described_too(tmp_path, capsys):
 def test_a_misspelt_name_is_told_what_is_near(capsys):
     with pytest.raises(SystemExit, match="did you mean sampler/knapsack"):
         main(["sampler/knapsak"])
+    with pytest.raises(SystemExit, match=r"no method and no option named GRPO; did you mean grpo\?$"):
+        main(["GRPO"])
     main(["sampler/knapsack"])
     assert "n_max: 128" in capsys.readouterr().out

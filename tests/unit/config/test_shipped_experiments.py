@@ -355,11 +355,17 @@ def test_an_experiment_that_is_not_there_gets_the_nearest_ones():
     assert near.count(" or ") == 1
     (error,) = override_errors(["sampler=balance_posteriors"], CONF, "train")
     assert "did you mean balance_posterior or positive_posterior? " in error
+    (error,) = override_errors(["+experiment=GRPO"], CONF, "train")
+    assert error.startswith("unknown option experiment=GRPO; did you mean grpo? options: ")
+    assert override_errors(["sampler.N_MAX=8"], CONF, "train") == ["unknown key sampler.N_MAX; did you mean n_max?"]
 
 
 def test_the_name_of_an_experiment_alone_is_explained_where_experiments_are():
     assert override_errors(["grpo"], CONF, "train") == [
         "grpo: an argument is key=value; did you mean +experiment=grpo?"
+    ]
+    assert override_errors(["GRPO"], CONF, "train") == [
+        "GRPO: an argument is key=value; did you mean +experiment=grpo?"
     ]
     (error,) = override_errors(["grpo"], CONF, "prepare")
     assert "+experiment" not in error
