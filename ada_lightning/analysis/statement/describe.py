@@ -22,7 +22,14 @@ from collections.abc import Iterator, Sequence
 
 from ada_lightning.analysis.statement.followed import followed, no_longer_exact
 from ada_lightning.analysis.statement.inexact import has_fixed_numbers
-from ada_lightning.analysis.statement.rules import draws_anew, draws_at_once, draws_equal, of_whole_pools
+from ada_lightning.analysis.statement.rules import (
+    PASS_RATES,
+    draws_anew,
+    draws_at_once,
+    draws_equal,
+    of_whole_pools,
+    rules_by_pass_rate,
+)
 from ada_lightning.analysis.statement.staleness import staleness_lines
 from ada_lightning.core.protocols import Advantage, Curriculum, FollowUp, Refill, Sampler, Selection, Trait
 from ada_lightning.methods.advantages import (
@@ -96,16 +103,18 @@ def describe_update(
         "" if is_centred or truncated != "exclude" or is_of_accepted else _PUSHES_TO_END,
         _replaced(refill, advantage),
     ]
+    lines = target or followed(advantage, sampler, kept, is_equal=is_equal, is_mean=is_mean)
+    if any(changes) or sampler.budget_per_step:
+        lines = no_longer_exact(lines)
+    is_scaled = ", exactly" in lines[0] and is_equal and isinstance(kept, AllSelection)
     other = [
+        _scale(advantage, loss.reduction, sampler) if is_scaled else "",
         *_source_lines(sampler, curriculum, refill, hints),
         *(line for line in (sampler.caveat(), selection.caveat()) if line),
         of_engine if corrects_engine else "",
         "" if truncated_changes else of_truncated,
         _clipped(max_grad_norm),
     ]
-    lines = target or followed(advantage, sampler, kept, is_equal=is_equal, is_mean=is_mean)
-    if any(changes) or sampler.budget_per_step:
-        lines = no_longer_exact(lines)
     return [*lines, *_listed("this changes it:", changes), *_listed("also:", other)]
 
 
@@ -113,6 +122,18 @@ def _listed(title: str, lines: Sequence[str]) -> list[str]:
     """Return a title and the lines that say something, each as an item; nothing where there is none."""
     items = [f"  - {line}" for line in lines if line]
     return [f"  {title}", *items] if items else []
+
+
+def _scale(advantage: Advantage, reduction: LossReduction, sampler: Sampler) -> str:
+    """Say by what number the update is larger than the first line says, where all prompts get as many responses."""
+    rule = rules_by_pass_rate(sampler, PASS_RATES)[0]
+    size = 1 if rule is None else rule.n_max
+    is_divided = isinstance(advantage, ExactAdvantage | WeightedLeaveOneOutAdvantage)
+    if isinstance(reduction, ConstantReduction) and not is_divided:
+        return f"loss/reduction=constant sums over a prompt's {size} responses: the update is {size} times as large"
+    if isinstance(reduction, PromptMeanReduction) and is_divided:
+        return f"loss/reduction=prompt_mean divides by {size} responses once more: the update is 1/{size} as large"
+    return ""
 
 
 def _clipped(max_grad_norm: float) -> str:

@@ -541,6 +541,19 @@ def test_every_part_is_composed_and_most_claims_are_made():
     assert {advantage for sampler, advantage in exact if sampler == "cut"} == {"history_baseline", "rounded_history"}
 
 
+@pytest.mark.parametrize("reduction", ["constant", "prompt_mean"])
+@pytest.mark.parametrize("advantage", ["accepted", "dr_grpo", "exact linear", "history_baseline", "max_rl", "rloo"])
+def test_the_scale_of_an_exact_update_is_that_of_its_lines(advantage, reduction):
+    """What the first line says, times what a line says of the reduction."""
+    lines = said("uniform", advantage, "all", reduction)
+    cell = Cell("uniform", advantage, "all", reduction, "grade", lines, sampled("uniform", "grade"), {}, KEPT["all"])
+    times = (HEADLINE.fullmatch(lines[0]) or {"times": None})["times"]
+    found = re.search(r"the update is (\d+ times|1/\d+) as large", " ".join(lines))
+    scale = Fraction(times or 1) * Fraction(found[1].removesuffix(" times") if found else 1)
+    assert list(cell.factors()) == pytest.approx([float(scale)] * len(list(cell.factors())))
+    assert bool(found) == ((advantage == "exact linear") == (reduction == "prompt_mean"))
+
+
 @pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name not in ("cut", "cgrpo", "optpo")])
 def test_a_truncated_response_that_counts_as_wrong_is_one_that_is_wrong(sampler):
     """So ``rollout.truncated=zero`` is ``grade`` with another p; but where lengths or answers count."""
