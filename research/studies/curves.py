@@ -202,7 +202,11 @@ def best_factor(base_cost_G: Floats, base_rate_G: Floats, other_cost_G: Floats, 
         rates_FG = np.interp(np.multiply.outer(factors_F, grid_G[::every]), base_cost_G, base_rate_G)
         return np.mean((rates_FG - wanted_G[::every]) ** 2, axis=-1)
 
-    best = int(np.argmin(errors(FACTORS, every=4)))  # a quarter of the points tells which is nearest
+    # A quarter of the points tells the valleys, all of them which is the deepest.
+    edged = np.pad(errors(FACTORS, every=4), 1, constant_values=np.inf)
+    valleys = np.flatnonzero((edged[1:-1] <= edged[:-2]) & (edged[1:-1] <= edged[2:]))
+    tried = np.unique(np.clip(valleys[:, None] + np.arange(-1, 2), 0, len(FACTORS) - 1))
+    best = int(tried[np.argmin(errors(FACTORS[tried]))])
     bounds = np.log(FACTORS[[max(best - 1, 0), min(best + 1, len(FACTORS) - 1)]])
     return math.exp(
         optimize.minimize_scalar(lambda log_factor: errors(np.exp(log_factor)), bounds=bounds, method="bounded").x

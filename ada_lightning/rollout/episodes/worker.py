@@ -147,6 +147,8 @@ def _takes(method: Any, arguments: tuple[str, ...]) -> bool:
         inspect.signature(method).bind(*arguments)
     except TypeError:
         return False
+    except ValueError:  # it has no signature that Python could read
+        return True
     return True
 
 
