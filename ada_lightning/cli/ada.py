@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from difflib import get_close_matches
 
 from ada_lightning import __version__
-from ada_lightning.core.checks import similar
 from ada_lightning.run.terminal import until_nobody_reads
 
 PROGRAMS = {
@@ -46,7 +46,7 @@ def main() -> None:
     elif name == "--version":
         print(f"ada-lightning {__version__}")
     else:
-        near = similar(name, PROGRAMS)
+        near = get_close_matches(name.lower(), [*PROGRAMS, "--help", "--version"], n=1)
         hint = f"did you mean ada {near[0]}?" if near else f"programs: {', '.join(PROGRAMS)}"
         print(f"error: there is no program {name!r}; {hint}", file=sys.stderr)
         sys.exit(2)

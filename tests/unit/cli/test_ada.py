@@ -50,6 +50,8 @@ def test_a_wrong_name_gets_the_nearest(started, capsys):
     assert capsys.readouterr().err == "error: there is no program 'evalute'; did you mean ada evaluate?\n"
     assert started("TRAIN") == ([], 2)
     assert capsys.readouterr().err == "error: there is no program 'TRAIN'; did you mean ada train?\n"
+    assert started("--helpp") == ([], 2)
+    assert capsys.readouterr().err == "error: there is no program '--helpp'; did you mean ada --help?\n"
 
 
 @pytest.mark.parametrize(
