@@ -96,7 +96,7 @@ def _names(groups: Sequence[Sequence[Run]], settings: Sequence[Mapping[str, Any]
     names = []
     for experiment, values in zip(experiments, settings, strict=True):
         same = [other for other, name in zip(settings, experiments, strict=True) if name == experiment]
-        keys = differing_keys(same)
+        keys = _leading(differing_keys(same), same)
         # Where much differs, its classes come first: with another class most of the other keys follow.
         named = sorted(keys, key=lambda key: not key.endswith("._target_"))[:MAX_KEYS_IN_NAME]
         if details := ", ".join(f"{_short_key(key)}={short(values.get(key, ABSENT))}" for key in named):
@@ -107,6 +107,14 @@ def _names(groups: Sequence[Sequence[Run]], settings: Sequence[Mapping[str, Any]
         for number, position in enumerate(positions, start=1):
             names[position] = f"{name} #{number}"
     return names
+
+
+def _leading(keys: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Leave out keys that follow one with the same last name, as ``data.num_steps`` follows ``num_steps``."""
+    first: dict[tuple[str, ...], str] = {}
+    for key in sorted(keys, key=lambda key: key.count(".")):
+        first.setdefault((_short_key(key), *(_key(values.get(key, ABSENT)) for values in settings)), key)
+    return [key for key in keys if key in first.values()]
 
 
 def _short_key(key: str) -> str:

@@ -20,6 +20,12 @@ def test_another_value_makes_another_method_named_after_it(tmp_path):
     assert groups(*runs) == [("grpo (k_pos=2)", [0, 1]), ("grpo (k_pos=4)", [0, 1])]
 
 
+def test_a_key_that_follows_another_is_not_named_beside_it(tmp_path):
+    settings = {n: {"data": {"num_steps": n, "size": n}, "num_steps": n, "eval": {"size": 9 - n}} for n in (2, 4)}
+    runs = [make_run(tmp_path / str(number), settings=of_run) for number, of_run in settings.items()]
+    assert groups(*runs) == [("grpo (size=2, num_steps=2, size=7)", [0]), ("grpo (size=4, num_steps=4, size=5)", [0])]
+
+
 def test_a_seed_that_is_fixed_in_all_runs_is_no_difference(tmp_path):
     runs = [make_run(tmp_path / str(seed), seed=seed, settings={"data": {"seed": 0}}) for seed in (0, 1, 2)]
     assert groups(*runs) == [("grpo", [0, 1, 2])]
