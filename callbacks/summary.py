@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
@@ -48,6 +48,8 @@ class Summary(RolloutListener):
         self._clock: Any = None
         self._has_begun = False
         self._evaluations: dict[int, dict[str, float]] = {}
+        self._heldout_since = 0
+        """Policy version from which on evaluations are of today's held-out prompts."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Start counting the wall-clock seconds of this session."""
@@ -58,6 +60,9 @@ class Summary(RolloutListener):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """From here on this session is part of the run."""
         self._has_begun = True
+        module, data = cast("Any", pl_module), cast("Any", trainer).datamodule
+        if data.heldout_changed:
+            self._heldout_since = module.policy_version + 1
 
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
         """Note what was sampled."""
@@ -108,6 +113,7 @@ class Summary(RolloutListener):
             "failures": dict(self._failures),
             "seconds": self._seconds(),
             "wall_s": self._wall_s(),
+            "heldout_since": self._heldout_since,
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -116,6 +122,7 @@ class Summary(RolloutListener):
         self._failures = Counter(state_dict["failures"])
         self._earlier_seconds = dict(state_dict["seconds"])
         self._earlier_wall_s = float(state_dict["wall_s"])
+        self._heldout_since = int(state_dict.get("heldout_since", 0))
 
     def _finish(self, trainer: Trainer, *, status: str, error: str) -> None:
         if not trainer.is_global_zero:
@@ -153,8 +160,12 @@ class Summary(RolloutListener):
         }
 
     def _heldout(self) -> dict[str, dict[str, float]]:
-        """Each avg@k over the run, from the start of it: the file remembers what earlier sessions measured."""
+        """Each avg@k over the run, from its start, or from where its held-out prompts last changed.
+
+        The file remembers what earlier sessions measured.
+        """
         rows = {int(row["step"]): row for row in read_metrics(self.run_dir.metrics_csv)}
+        rows = {version: row for version, row in rows.items() if version >= self._heldout_since}
         for version, metrics in self._evaluations.items():
             rows[version] = rows.get(version, {}) | metrics
         figures: dict[str, dict[str, float]] = {}

@@ -70,6 +70,8 @@ class RolloutDataModule(EncodedPrompts):
 
     num_updates_done = 0
     """Optimiser steps of earlier sessions and this one."""
+    heldout_changed = False
+    """Whether the run that is continued was evaluated on other held-out prompts."""
     # Until :meth:`connect` is called, and before the first step is chosen:
     _rollouts: Rollouts | None = None
     _recall: Recall | None = None
@@ -410,6 +412,7 @@ class RolloutDataModule(EncodedPrompts):
         check_same_updates(self, state_dict)
         began = state_dict.get("prompts")
         if self.train_prompts and began and (said := self._prompts_now.difference(began)):
+            self.heldout_changed = self._prompts_now.heldout != began["heldout"]
             warnings.warn(f"this run continues with different prompts than it began with: {said}", stacklevel=2)
         self.num_updates_done = int(state_dict["num_updates_done"])
         if self.num_updates_done > self.num_steps * self.updates_per_rollout:  # equal: only the end of the run is owed

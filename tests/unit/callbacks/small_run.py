@@ -68,6 +68,8 @@ class Leader:
 
 
 class Data(LightningDataModule):
+    heldout_changed = False
+
     def __init__(self, num_steps=3, updates_per_rollout=1, fail_at=-1, error=None, first_step=0):
         super().__init__()
         self.num_steps, self.updates_per_rollout = num_steps, updates_per_rollout

@@ -81,6 +81,21 @@ def test_resumed_run_compares_with_the_original_start_and_counts_all_steps(fit, 
     assert 120 < figures["wall_s"] < 140
 
 
+def test_other_held_out_prompts_are_not_compared_with_those_of_before(fit, tmp_path):
+    first = Summary(run_dir=tmp_path)
+    with pytest.raises(RuntimeError):
+        fit([first], [MetricsCsv(run_dir=tmp_path)], Data(num_steps=4, fail_at=2, error=RuntimeError("killed")))
+    resumed, rest = Summary(run_dir=tmp_path), Data(num_steps=4, first_step=2)
+    resumed.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    rest.heldout_changed = True
+    fit([resumed], [MetricsCsv(run_dir=tmp_path)], rest, driver=Driver(scores=(None, 0.7)))
+    figures = summary(tmp_path)["heldout"]["eval/avg_at_4"]
+    assert (figures["before"], figures["after"]) == (0.7, 0.7)
+    again = Summary(run_dir=tmp_path)
+    again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
+    assert again._heldout()["eval/avg_at_4"]["before"] == 0.7
+
+
 def test_preview_leaves_no_summary(fit, tmp_path, capsys):
     with pytest.raises(PreviewDone):
         fit([Summary(run_dir=tmp_path)], data=Data(fail_at=0, error=PreviewDone()))
