@@ -4,8 +4,9 @@ Each size is a parquet file of sums in words, each run one step of ``model=tiny 
 its own: once with an empty cache, once more with a full one. Seconds are processor time of the whole process tree. So
 they say little of what else runs on the machine. ``--other`` runs the same with another checkout, side by side.
 Then a step's choice among a million prompts, and what a response costs whoever drives a step with a budget.
-Writes ``docs/performance/million.json``. Lines of the table that are not measured stay as they were there. Where a line
-has several runs, the table has the least seconds: the machine's clock may be slower at times, and never faster.
+Writes ``docs/performance/million.json``. Lines of the table that are not measured stay as they were there; the command
+in the file is that of the last measurement. Where a line has several runs, the table has the least seconds: other work
+and a slower clock only add to them.
 """
 
 from __future__ import annotations
