@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,8 @@ FORMAT = 1
 """Of :meth:`Core.state_dict`."""
 _KEYS = ("method", "prompts", "step", "num_prompts", "picked", "queue", "parts", "curriculum")
 """Of every state of that format; ``settings`` and ``contents`` came later."""
+ALLOW_CHANGES = "ADA_LIGHTNING_ALLOW_CHANGES"
+"""Environment variable: ``1`` stands for ``allow_changes=True``, where a trainer loads the state."""
 
 
 class Core:
@@ -392,7 +395,8 @@ class Core:
             state: as :meth:`state_dict` returned it, or as JSON gave it back. One of an earlier version has no
                 settings to compare.
             allow_changes: go on with another seed, other settings, texts or solutions, and name them in a warning. What
-                the parts remember is kept; no part can read what one of another class remembers.
+                the parts remember is kept; no part can read what one of another class remembers. The environment
+                variable ``ADA_LIGHTNING_ALLOW_CHANGES=1`` does the same.
 
         Raises:
             ValueError: no whole state; of another format, method or prompts; of another seed, other settings, texts or
@@ -436,10 +440,11 @@ class Core:
         if not found:
             return
         said = f"other settings than the state's: {'; '.join(found)}"
-        if not allow_changes:
+        if not (allow_changes or os.environ.get(ALLOW_CHANGES) == "1"):
             raise ValueError(
                 f"this core has {said}; give the old values again, or go on with the new ones by "
-                "load_state_dict(state, allow_changes=True)"
+                f"load_state_dict(state, allow_changes=True), or {ALLOW_CHANGES}=1 in the environment of a trainer "
+                "that loads the state itself"
             )
         warnings.warn(f"this core goes on with {said}", RuntimeWarning, stacklevel=3)
 

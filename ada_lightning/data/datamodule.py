@@ -289,9 +289,9 @@ class RolloutDataModule(EncodedPrompts):
         chosen = self.curriculum.choose(self.listed_prompts, self.prompts_per_step, **given)
         if not isinstance(table := self.train_prompts, EncodedTable):
             return chosen
-        usable = table.usable(chosen)
-        table.look_ahead()
-        return usable
+        if self.num_updates_done:  # the first step has the cores for itself
+            table.look_ahead()
+        return table.usable(chosen)
 
     def _at_hand(self) -> list[Prompt]:
         """Prompts of a stream whose steps are not done, or that wait for one."""

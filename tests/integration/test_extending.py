@@ -69,6 +69,7 @@ def test_the_page_runs(started, own_folder, experiment, said):
         assert QUOTED.findall(PAGE)[-1] in result.stdout
 
 
+@pytest.mark.long
 def test_what_the_page_says_is_refused_is_refused(started):
     result = started("disagreement", "advantage=exact")
     assert result.returncode != 0

@@ -115,6 +115,7 @@ def test_a_wrong_configuration_is_said_once_though_torchrun_ends_whoever_is_late
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_processes_of_torchrun_know_each_other_and_one_refuses_a_folder_in_use(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     done = torchrun(tmp_path)

@@ -318,6 +318,7 @@ def test_a_sweep_makes_child_runs_under_one_parent(programs, store, tmp_path):
     assert sorted(run.data.params["sampler.k_pos"] for run in children) == ["1", "2"]
 
 
+@pytest.mark.long
 def test_preview_alone_trains_nothing_and_leaves_no_run(programs, tmp_path):
     result = programs.run(*command("preview=true", f"run_dir={tmp_path}/run"))
     assert result.returncode == 0, result.stderr

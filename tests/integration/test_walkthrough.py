@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.long]
 
 PROBLEMS = [{"problem": f"What is {number} + {7 * number}?", "answer": str(8 * number)} for number in range(24)]
 NUM_HELDOUT = 6

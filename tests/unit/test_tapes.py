@@ -29,6 +29,7 @@ def latency(name: str) -> world.Latency:
 
 
 # By overrides, so that a configuration is composed once.
+@pytest.mark.thinned(90)
 @pytest.mark.parametrize("name", sorted(TAPES, key=lambda name: name.removesuffix(".graded")))
 def test_method_does_what_its_tape_says(name):
     found = list(differences_now(name, [latency(name)]))

@@ -500,17 +500,25 @@ HINTS = {"prompts": list("abcdefgh"), "hints": use(PrefixHints, p_min=0.5), "gro
         ),
     ],
 )
-def test_a_state_of_other_settings_is_refused_and_may_be_taken_all_the_same(before, after, said):
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_a_state_of_other_settings_is_refused_and_may_be_taken_all_the_same(
+    before, after, said, by_environment, monkeypatch
+):
     _, state = played_one(**before)
     other = Core(**{"method": "grpo", "prompts": IDS, "seed": 3} | before | after)
     fresh = other.state_dict()
-    way_out = "give the old values again, or go on with the new ones by load_state_dict(state, allow_changes=True)"
+    way_out = (
+        "give the old values again, or go on with the new ones by load_state_dict(state, allow_changes=True), or "
+        "ADA_LIGHTNING_ALLOW_CHANGES=1 in the environment of a trainer that loads the state itself"
+    )
     with pytest.raises(ValueError, match=re.escape(f"other settings than the state's: {said}; {way_out}")):
         other.load_state_dict(state)
     assert other.state_dict() == fresh
     if "estimator" not in after:  # what one estimator remembers no other can read
         with pytest.warns(RuntimeWarning, match=re.escape(f"goes on with other settings than the state's: {said}")):
-            other.load_state_dict(state, allow_changes=True)
+            if by_environment:
+                monkeypatch.setenv("ADA_LIGHTNING_ALLOW_CHANGES", "1")
+            other.load_state_dict(state, allow_changes=not by_environment)
         assert other.step == 1
         fill(other.choose(3))
 

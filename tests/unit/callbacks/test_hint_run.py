@@ -230,7 +230,7 @@ def test_evaluations_and_previews_never_hint():
     assert [[group.pool.prompt for group in result.groups] for result in drawn] == [asked, asked]
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_staleness", [0, 1])
 @pytest.mark.parametrize(("num_minibatches", "interrupts"), [(1, (3,)), (2, (-1, 9)), (2, (7,))])

@@ -169,6 +169,7 @@ def test_a_killed_run_goes_on_as_one_that_never_stopped(name, curriculum, tmp_pa
         assert getattr(before, kept) | getattr(after, kept) == getattr(whole, kept)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", REFILLS)
 def test_a_step_that_was_stopped_half_way_is_done_again_with_the_same_prompts(name, tmp_path):
 

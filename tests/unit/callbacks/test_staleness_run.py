@@ -226,6 +226,7 @@ def plain(tmp_path_factory):
     return {k: fit(tmp_path_factory.mktemp(f"lag{k}"), k) for k in range(4)}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("k", range(4))
 def test_every_step_samples_from_the_weights_of_exactly_k_steps_before(k, plain):
     run = plain[k]
@@ -242,6 +243,7 @@ def test_every_step_samples_from_the_weights_of_exactly_k_steps_before(k, plain)
         ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("k", range(4))
 def test_no_latency_changes_anything(k, plain, tmp_path):
     for number in range(3):
@@ -250,6 +252,7 @@ def test_no_latency_changes_anything(k, plain, tmp_path):
         assert other.policy.weight_of == plain[k].policy.weight_of
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("k", range(4))
 def test_prompts_and_beliefs_of_a_step_know_the_steps_up_to_k_before_its_last(k, plain):
     run = plain[k]
@@ -490,7 +493,7 @@ def test_a_pool_that_is_lost_is_replaced_and_its_steps_are_those_of_before(tmp_p
     assert run.outcome() == fit(tmp_path / "emulated", 2).outcome()
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("num_minibatches", [1, 2])
 @pytest.mark.parametrize("beside", [{}, {"beside": True}, {"beside": True, "num_engines": 3}])
 @pytest.mark.parametrize("k", [1, 2])
@@ -522,7 +525,7 @@ def old_logprobs(run):
     ]
 
 
-@pytest.mark.parametrize(("num_minibatches", "stop_in"), [(2, 7), (4, 14)])
+@pytest.mark.parametrize(("num_minibatches", "stop_in"), [(2, 7), pytest.param(4, 14, marks=pytest.mark.long)])
 def test_a_rollout_that_was_stopped_between_its_updates_goes_on_as_it_was(num_minibatches, stop_in, tmp_path):
     """Drawn again from the policy that drew it, and its ratios begin at the policy of before its first update."""
     whole = fit(tmp_path / "whole", 1, num_minibatches=num_minibatches)

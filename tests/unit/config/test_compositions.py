@@ -46,6 +46,7 @@ def together():
     return alone + rows
 
 
+@pytest.mark.thinned(70)
 @pytest.mark.parametrize("names", together(), ids=" + ".join)
 def test_a_command_line_composes_what_it_did(names):
     cases = [CASES[name] for name in names]

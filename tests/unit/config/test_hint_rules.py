@@ -12,6 +12,7 @@ from ada_lightning.config.problems import ConfigError
 every_kind = pytest.mark.parametrize("kind", ["prefix", "text"])
 
 
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize(
     ("experiment", "overrides", "message"),
     [

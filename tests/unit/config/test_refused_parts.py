@@ -28,6 +28,7 @@ class Connecting(Callback):
         raise AssertionError("made by the check")
 
 
+@pytest.mark.thinned(15)
 @pytest.mark.parametrize(
     ("command", "message"),
     [

@@ -203,6 +203,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.thinned(60)
 @pytest.mark.parametrize(("command", "message"), REFUSED)
 def test_what_does_not_go_together_is_said_once_with_a_way_out(command, message):
     (found,) = said(command)
@@ -223,6 +224,7 @@ def test_every_rule_is_asked(command, messages):
     assert all(any(message in each for each in found) for message in messages), found
 
 
+@pytest.mark.thinned(30)
 @pytest.mark.parametrize(
     "command",
     [

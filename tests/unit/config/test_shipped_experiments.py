@@ -170,6 +170,7 @@ def nothing_to_run_on(monkeypatch):
     monkeypatch.setattr(Pretrained, "check", lambda self: None)
 
 
+@pytest.mark.thinned(40)
 @pytest.mark.parametrize(
     ("name", "changes"),
     [

@@ -45,6 +45,7 @@ def make_part(is_on: bool, **further: int) -> None:
     """Stand in for a ``_target_`` that is a function."""
 
 
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize(
     ("override", "message"),
     [

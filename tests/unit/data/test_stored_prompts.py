@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ada_lightning.data import dataset, prompt_store
+from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.encoded_prompts import Fingerprint
 from ada_lightning.data.encoded_table import EncodedTable
@@ -171,6 +172,18 @@ def test_what_the_background_found_is_there_at_the_next_start(stored, tmp_path, 
     assert {reason for reason, _ in second.reasons.values()} == {"too long", "unusable answer"}
     (tmp_path / "checked.npy").write_bytes(b"cut")
     assert table(stored, tmp_path / "checked.npy").num_looked_at == 0
+
+
+def test_the_first_step_shares_its_cores_with_no_thread_that_looks_ahead(stored, tmp_path):
+    data = RolloutDataModule(source=None, prompts_per_step=4, max_prompt_tokens=8, num_steps=3, seed=0)
+    data.train_prompts = table(stored, tmp_path / "checked.npy")
+    data.step_prompts(0)
+    assert data.train_prompts.num_looked_at < 40
+    assert data.train_prompts._thread is None
+    data.num_updates_done = 1
+    data.step_prompts(1)
+    data.train_prompts._thread.join(timeout=300)
+    assert data.train_prompts.num_looked_at == 40
 
 
 class Checking:

@@ -69,6 +69,7 @@ def test_it_says_what_a_run_says_first(name):
     assert found.update.statement[1:] == lines[0].removeprefix("update: ")[1:] + "."
 
 
+@pytest.mark.long
 def test_most_experiments_are_determined():
     names = [name for name in experiments(CONFIG_DIR) if not name.startswith("paper/")]
     open_ = {name for name in names if card(name).update.undetermined}

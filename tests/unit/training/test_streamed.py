@@ -99,6 +99,7 @@ def made(tiny_path):
     return make
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("early", [(5, 3, 6, 0), range(7)], ids=["some", "all"])
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_the_update_is_that_of_a_rollout_which_was_waited_for(made, reduction, early):

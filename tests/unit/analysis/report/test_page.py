@@ -148,6 +148,7 @@ def test_wrong_arguments_end_in_a_message(tmp_path, capsys):
         assert f"{level} is no level of avg@k; use a finite number" in capsys.readouterr().err
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [

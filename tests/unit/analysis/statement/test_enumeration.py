@@ -494,7 +494,7 @@ def cells(advantage: str, truncated: str) -> Iterator[Cell]:
                 yield Cell(sampler, advantage, selection, reduction, truncated, lines, counted, *seen)
 
 
-@pytest.mark.thinned(20)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("truncated", ["grade", "exclude", "mask"])
 @pytest.mark.parametrize("advantage", ADVANTAGES)
 def test_exact_is_printed_where_the_sum_says_so_and_nowhere_else(advantage, truncated):

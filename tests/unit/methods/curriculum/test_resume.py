@@ -124,7 +124,7 @@ CURRICULA = {
 }
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(("num_minibatches", "interrupt_after"), [(1, 5), (2, 9)], ids=["after a step", "within one"])
 @pytest.mark.parametrize("name", CURRICULA)
 def test_a_killed_run_goes_on_with_the_prompts_of_one_that_never_stopped(
@@ -144,6 +144,7 @@ def test_a_killed_run_goes_on_with_the_prompts_of_one_that_never_stopped(
 OF_TABLES = {name: CURRICULA[name] for name in ("uniform", "band", "replay")} | {"weighted": WeightedDraw}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", OF_TABLES)
 def test_a_table_of_stored_prompts_gives_the_steps_that_a_list_gives(name, table, tmp_path):
     listed = list(table())
@@ -151,6 +152,7 @@ def test_a_table_of_stored_prompts_gives_the_steps_that_a_list_gives(name, table
     assert fit(tmp_path / "table", OF_TABLES[name](), listed=table()).chosen == of_list
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", OF_TABLES)
 def test_a_killed_run_on_stored_prompts_goes_on_like_one_that_never_stopped(name, table, tmp_path):
     """Some of its prompts cannot be used, and after the start nothing is known of them."""

@@ -7,7 +7,15 @@ import pytest
 from research.benchmarks.tables import PAGES, TABLES, filled
 
 
-@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
+SLOW = {"auto_protocol.md", "auto.md", "real_model.md"}
+"""Their tables are computed of many runs: half a minute, a tenth of one and as much."""
+
+
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, marks=[pytest.mark.long] if file.name in SLOW else []) for file in PAGES],
+    ids=lambda file: file.name,
+)
 def test_a_page_shows_what_the_files_say(file):
     """After a benchmark: ``python -m research.benchmarks.tables``."""
     page = file.read_text()

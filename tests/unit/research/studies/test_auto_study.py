@@ -81,7 +81,7 @@ def test_both_accounts_of_dropping_are_one_run_and_no_other_run_has_its_prompts(
 FILES = {"once": "fresh.jsonl", "exchanged": "fresh.jsonl", "back": "train.jsonl"}
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("key", [key for key in RUNS if key[0] != "exchanged" or key[1] == AUTO], ids="-".join)
 def test_a_run_would_start(problem_files, tmp_path, composed, monkeypatch, key):
     for name, value in {"PROBLEMS": tmp_path / "fresh.jsonl", "FOLDER": tmp_path, "ROOT": tmp_path}.items():

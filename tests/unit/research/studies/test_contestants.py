@@ -20,7 +20,7 @@ def prompts(file):
     return [json.loads(line)["prompt"] for line in file.read_text().splitlines()]
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_a_configuration_that_would_start(problem_files, composed, method):
     run = setting.field_run("tuning", method, Settings(1e-4, 8), seed=0, max_tokens=1000, points=5)

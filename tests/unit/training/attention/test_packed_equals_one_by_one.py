@@ -107,6 +107,7 @@ def _same_weights():
     torch.manual_seed(0)
 
 
+@pytest.mark.thinned(15)
 @pytest.mark.parametrize(("share_prompts", "short"), CASES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_logprobs_and_gradients_are_those_of_one_sequence_at_a_time(architecture, share_prompts, short, monkeypatch):
@@ -133,7 +134,7 @@ def test_one_kernel_attends_to_all_documents(architecture, share_prompts, monkey
     torch.testing.assert_close(gradients(model, ours), gradients(model, expected), **CLOSE)
 
 
-@pytest.mark.thinned(8)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("way", ["short", "long", *["the device's"] * (DEVICE == "cuda")])  # a CPU's is the first
 @pytest.mark.parametrize("share_prompts", [True, False])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
