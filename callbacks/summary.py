@@ -148,6 +148,7 @@ class Summary(RolloutListener):
             "steps": counts["steps"],
             "policy_version": module.policy_version,
             "heldout": self._heldout(),
+            "heldout_since": self._heldout_since,
             "responses": counts["responses"],
             "generated_tokens": counts["generated_tokens"],
             "grader_failure_ratio": {

@@ -321,6 +321,8 @@ def _run_notes(run: Run) -> Iterator[str]:
     not_finite = Counter(key for row in run.rows for key, value in row.items() if not math.isfinite(value))
     for key, count in not_finite.items():
         yield f"{key} is not a number in {count} of {len(run.rows)} rows; they are left out"
+    if since := run.summary.get("heldout_since"):
+        yield f"held-out prompts changed when the run was continued: evaluations before update {since} are left out"
     if resumed := sorted(path.name for path in run.folder.glob("config-resumed-*.yaml")):
         yield f"continued with other settings ({', '.join(resumed)}); this page shows config.yaml"
 

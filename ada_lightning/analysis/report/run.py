@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from ada_lightning.core.checks import finite_number
 from ada_lightning.run.flat import flat
 from ada_lightning.run.metrics_file import read_metrics
 from ada_lightning.run.run_dir import RunDir
@@ -35,7 +36,8 @@ class Run:
     settings: Mapping[str, Any]
     """Every value of ``config.yaml`` by its dotted key; lists are values."""
     rows: Rows
-    """Metrics by policy update, as :func:`~ada_lightning.run.metrics_file.read_metrics` returns them."""
+    """Metrics by policy update, as :func:`~ada_lightning.run.metrics_file.read_metrics` returns them, without
+    evaluations on other held-out prompts than the last ones."""
     summary: Mapping[str, Any]
     """``summary.json``; empty while the run is in progress, or where it was killed."""
 
@@ -117,7 +119,13 @@ def load_run(run_dir: RunDir) -> Run:
         raise ValueError(f"{summary} cannot be read: {error}") from error
     if not isinstance(closing, dict):
         raise ValueError(f"{summary} holds no summary: expected keys and values, got {type(closing).__name__}")
+    since = finite_number(closing.get("heldout_since")) or 0
+    rows = [row if row["step"] >= since else _without_evaluation(row) for row in rows]
     return Run(folder=run_dir.path, settings=flat(settings), rows=rows, summary=closing)
+
+
+def _without_evaluation(row: Mapping[str, float]) -> dict[str, float]:
+    return {key: value for key, value in row.items() if not key.startswith("eval/")}
 
 
 def find_runs(arguments: Sequence[str], *, runs_dir: Path) -> tuple[list[RunDir], list[str]]:

@@ -91,6 +91,7 @@ def test_other_held_out_prompts_are_not_compared_with_those_of_before(fit, tmp_p
     fit([resumed], [MetricsCsv(run_dir=tmp_path)], rest, driver=Driver(scores=(None, 0.7)))
     figures = summary(tmp_path)["heldout"]["eval/avg_at_4"]
     assert (figures["before"], figures["after"]) == (0.7, 0.7)
+    assert summary(tmp_path)["heldout_since"] == 3
     again = Summary(run_dir=tmp_path)
     again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
     assert again._heldout()["eval/avg_at_4"]["before"] == 0.7

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ada_lightning.analysis.report.curves import Axis, curve
 from ada_lightning.analysis.report.method import group_runs
 from ada_lightning.analysis.report.page import as_html, as_json, make_report
 from ada_lightning.analysis.report.run import load_run
@@ -90,6 +91,14 @@ def test_trouble_is_told(tmp_path):
         "updates skipped: 2 (train/skipped_updates)",
         "train/loss is not a number in 1 of 5 rows; they are left out",
     }
+
+
+def test_evaluations_on_other_held_out_prompts_are_left_out_and_told(tmp_path):
+    heldout = {0: 0.1, 2: 0.9, 3: 0.3, 4: 0.4}
+    run = make_run(tmp_path / "a", heldout=heldout, summary={"status": "finished", "heldout_since": 3})
+    assert curve(run, "eval/avg_at_4", Axis.STEPS).y.tolist() == [0.3, 0.4]
+    said = "held-out prompts changed when the run was continued: evaluations before update 3 are left out"
+    assert [note.text for note in make_report(group_runs([run]), title="").notes] == [said]
 
 
 def test_the_budget_is_drawn_where_a_run_keeps_a_prompt_log(tmp_path):
