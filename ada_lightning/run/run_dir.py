@@ -135,12 +135,20 @@ class RunDir:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """Have the folder for the logs of something that is no run; gone afterwards unless it broke, or was there."""
-        was_there = self.path.exists()
+        """Have the folder for the logs of something that is no run; they are gone afterwards unless it broke.
+
+        An empty folder goes, too: Hydra makes those of a sweep's jobs.
+        """
+        before = set(self.path.iterdir()) if self.path.exists() else set()
         make_private(self.path)
         yield
-        if not was_there:
-            shutil.rmtree(self.path, ignore_errors=True)
+        for path in set(self.path.iterdir()) - before:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        with suppress(OSError):  # something was there
+            self.path.rmdir()
 
     def release(self) -> None:
         """Let another process claim the folder. Safe to call twice."""

@@ -200,15 +200,19 @@ def test_a_name_that_leads_elsewhere_is_refused(name):
     assert "run_dir=<folder>" in name_problem(name)
 
 
-def test_a_folder_that_is_lent_goes_unless_it_was_there_or_something_broke(tmp_path):
-    for name in ("new", "broken", "old"):
+def test_a_folder_that_is_lent_goes_unless_something_was_in_it_or_broke(tmp_path):
+    for name in ("new", "broken", "old", "empty"):
         folder = RunDir(tmp_path / name)
-        if name == "old":
+        if name in ("old", "empty"):
             folder.path.mkdir()
+        if name == "old":
+            (folder.path / "kept").touch()
         with suppress(RuntimeError), folder.lent():
             (folder.path / "engine.log").write_text("started")
-            assert name == "old" or folder.path.stat().st_mode & 0o777 == 0o700
+            (folder.path / "logs").mkdir()
+            assert name in ("old", "empty") or folder.path.stat().st_mode & 0o777 == 0o700
             if name == "broken":
                 raise RuntimeError("the engine")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "old"]
+    assert [path.name for path in (tmp_path / "old").iterdir()] == ["kept"]
     assert (tmp_path / "broken" / "engine.log").exists()
