@@ -515,9 +515,9 @@ def test_a_state_of_other_settings_is_refused_and_may_be_taken_all_the_same(
         other.load_state_dict(state)
     assert other.state_dict() == fresh
     if "estimator" not in after:  # what one estimator remembers no other can read
+        if by_environment:
+            monkeypatch.setenv("ADA_LIGHTNING_ALLOW_CHANGES", "1")
         with pytest.warns(RuntimeWarning, match=re.escape(f"goes on with other settings than the state's: {said}")):
-            if by_environment:
-                monkeypatch.setenv("ADA_LIGHTNING_ALLOW_CHANGES", "1")
             other.load_state_dict(state, allow_changes=not by_environment)
         assert other.step == 1
         fill(other.choose(3))

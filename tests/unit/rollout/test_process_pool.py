@@ -111,7 +111,10 @@ def test_a_poll_waits_for_no_token(opened):
     assert sorted(seconds)[len(seconds) // 2] < 0.1
 
 
-@pytest.mark.parametrize(("weight_dtype", "num_bytes"), [pytest.param("", 8 + 5 * 4, marks=pytest.mark.long), ("bfloat16", 8 + 5 * 2)])
+@pytest.mark.parametrize(
+    ("weight_dtype", "num_bytes"),
+    [pytest.param("", 8 + 5 * 4, marks=pytest.mark.long), ("bfloat16", 8 + 5 * 2)],
+)
 def test_weights_arrive_as_they_were_sent_in_the_engines_type(opened, weight_dtype, num_bytes):
     engine = opened(partial(engines.TellingEngine, weight_dtype=weight_dtype))
     for version in (0, 1):

@@ -6,9 +6,8 @@ import pytest
 
 from research.benchmarks.tables import PAGES, TABLES, filled
 
-
 SLOW = {"auto_protocol.md", "auto.md", "real_model.md"}
-"""Their tables are computed of many runs: half a minute, a tenth of one and as much."""
+"""Their tables are computed from many runs, which takes ten seconds and more."""
 
 
 @pytest.mark.parametrize(
