@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ada_lightning.data.table_files import ROWS_AT_ONCE, TableRows, numbered_rows, read_arrow, read_parquet
 from ada_lightning.data.text_files import Row, read_csv, read_json, read_jsonl
@@ -140,21 +141,22 @@ def stream_dataset(
     name: str | None,
     revision: str | None,
     split: str,
-    files: Sequence[Path] = (),
+    files: Sequence[Path | str] = (),
     shuffle_buffer: int = 0,
     seed: int = 0,
 ) -> Any:
     """Return a data set that is read while it is iterated over (``datasets.IterableDataset``), a table of one row each.
 
-    Arguments are those of :class:`~ada_lightning.data.reading.RowReader`, and ``files`` where it names some. A
-    ``shuffle_buffer`` above 0 shuffles as ``datasets`` does: files, and rows within a buffer of so many, by the seed.
+    Arguments are those of :class:`~ada_lightning.data.reading.RowReader`, and ``files`` where it names some, here or by
+    their addresses. A ``shuffle_buffer`` above 0 shuffles as ``datasets`` does: files, and rows within a buffer of so
+    many, by the seed.
 
     Raises:
         ValueError: as :func:`read_dataset`; or files of several kinds, or of one that is not read in this way.
     """
     import datasets
 
-    kinds = {kind_of_file(file) for file in files}
+    kinds = {kind_of_file(Path(urlsplit(str(file)).path)) for file in files}
     if kinds - set(_STREAMED) or len({_STREAMED[kind] for kind in kinds}) > 1:
         raise ValueError(
             f"a stream reads files of one kind, which end in {', '.join(_STREAMED)}; found {', '.join(sorted(kinds))}; "
@@ -222,6 +224,8 @@ def _saved(folder: Path, split: str) -> Any:
 def _explained(what: str, path: str, error: Exception) -> str:
     cause = error.__cause__ if type(error).__name__ == "DatasetGenerationError" and error.__cause__ else error
     message = f"cannot read the data set {what}: {type(cause).__name__}: {cause}"
+    if "://" in path:
+        return f"{message}. Open the address from this machine to see whether it is there"
     is_local = Path(path).exists()
     if not is_local and isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
         return (

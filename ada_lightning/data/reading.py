@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -10,6 +11,9 @@ from pathlib import Path
 from ada_lightning.data.hub import SUFFIXES, about_rows, file_batches, kind_of_file, read_dataset
 from ada_lightning.data.table_files import TableRows
 from ada_lightning.data.text_files import Row
+
+_ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+_PAGE_OF_THE_HUB = re.compile(r"https?://huggingface\.co/datasets/([^/?#]+/[^/?#]+)/?(?:[?#].*|viewer.*|tree/main/?)?")
 
 
 class RowReader:
@@ -27,6 +31,7 @@ class RowReader:
         revision: branch, tag or commit on the hub; None for the newest.
         split: of the hub or a folder.
         split_setting: what a message calls it.
+        takes_addresses: whether paths may be ``https://...`` or another address that ``datasets`` streams from.
 
     Raises:
         ValueError: no path, or a setting that files do not have.
@@ -40,13 +45,25 @@ class RowReader:
         revision: str | None,
         split: str,
         split_setting: str = "split",
+        takes_addresses: bool = False,
     ) -> None:
         paths = [str(path)] if isinstance(path, (str, Path)) else [str(item) for item in path]
         if not paths or "" in paths:
             raise ValueError(f"data.source.path is empty; name a data set of the hub, a folder or files; got {path!r}")
         self.paths = [str(Path(item).expanduser()) if item.startswith("~") else item for item in paths]
         self.name, self.revision, self.split = name, revision, split
-        self.is_files = len(self.paths) > 1 or _names_files(self.paths[0])
+        self.addresses = [item for item in self.paths if _ADDRESS.match(item)]
+        """Files elsewhere, of a reader that takes them."""
+        for page in filter(None, map(_PAGE_OF_THE_HUB.fullmatch, self.addresses)):
+            raise ValueError(f"{page[0]} is the page of a data set: give its name, data.source.path={page[1]}")
+        if self.addresses and not takes_addresses:
+            raise ValueError(
+                f"{self.addresses[0]} is an address, and files are read from a disk: download it, and name the file or "
+                "its folder; or read it row by row with data=streaming data.source.path=<address>"
+            )
+        if 0 < len(self.addresses) < len(self.paths):
+            raise ValueError("data.source.path mixes addresses with files of this machine; give one kind alone")
+        self.is_files = len(self.paths) > 1 or bool(self.addresses) or _names_files(self.paths[0])
         if self.is_files:
             for setting, value in (("name", name), ("revision", revision), (split_setting, split)):
                 if value not in (None, "train"):
@@ -78,8 +95,10 @@ class RowReader:
 
     @property
     def files(self) -> list[Path]:
-        """The files, where it reads files."""
-        return [file for item in self.paths for file in _expanded(item)] if self.is_files else []
+        """The files, where it reads files of this machine."""
+        if self.addresses or not self.is_files:
+            return []
+        return [file for item in self.paths for file in _expanded(item)]
 
     def batches(self, columns: Collection[str] | None = None) -> Iterator[TableRows | Sequence[Row]]:
         """Yield the rows of files in parts.

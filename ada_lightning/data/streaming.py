@@ -30,7 +30,7 @@ class StreamingSource(DatasetSource):
 
     Args:
         path: as there. Read with ``datasets`` in streaming mode, whose types its values have. Files end in ``.jsonl``,
-            ``.json``, ``.parquet`` or ``.arrow``, and all of them alike.
+            ``.json``, ``.parquet`` or ``.arrow``, and all of them alike. They may be addresses (``https://...``).
         rows: in place of ``path``: an iterator or iterable of mappings of columns, such as a generator. With methods
             ``state_dict`` and ``load_state_dict`` it keeps its place itself, else rows are counted.
         num_heldout: prompts held out: of ``heldout_path`` or ``heldout_split`` where one is given, and None for all of
@@ -142,8 +142,8 @@ class StreamingSource(DatasetSource):
             return RowStream(own, self.reader.origin, own if has_place(own) else None)
         reader = self.reader
         dataset = stream_dataset(
-            reader.paths[0], name=reader.name, revision=reader.revision, split=reader.split, files=reader.files,
-            shuffle_buffer=self.shuffle_buffer, seed=self.seed,
+            reader.paths[0], name=reader.name, revision=reader.revision, split=reader.split,
+            files=reader.addresses or reader.files, shuffle_buffer=self.shuffle_buffer, seed=self.seed,
         )  # fmt: skip
         # A state of a shuffled data set leaves out what its buffer holds and gives some rows twice: they are counted.
         return RowStream(_RowsOf(dataset), reader.origin, None if self.shuffle_buffer else dataset)
@@ -245,7 +245,7 @@ class StreamingSource(DatasetSource):
         return None
 
     def _reader(self, path: Any, **where: Any) -> RowReader:
-        return OwnRows(path) if self._is_own else RowReader(path, **where)
+        return OwnRows(path) if self._is_own else RowReader(path, takes_addresses=True, **where)
 
 
 class OwnRows(RowReader):

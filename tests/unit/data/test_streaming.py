@@ -6,6 +6,9 @@ import gc
 import itertools
 import json
 import warnings
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from types import SimpleNamespace
 
 import datasets
@@ -124,6 +127,56 @@ def test_rows_of_a_streamed_data_set_become_the_prompts_that_files_give(files, k
     assert streamed == list(listed.train_prompts())
     assert stream.report.as_dict() == listed.reports[0].as_dict()
     assert stream.report.dropped == {"not 1 <= level": 12}
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(files):
+    """Where a server gives the files, by HTTP."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(files))) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_rows_of_a_server_are_those_of_its_files_and_their_place_is_found_again(files, address, kind):
+    def rows():
+        return source(path=[f"{address}/{part}.{kind}?download=true" for part in range(3)]).rows
+
+    assert all_rows(rows()) == all_rows(of_files(files, kind).rows)
+    first, again = rows(), rows()
+    before = [int(first.take()[1]["question"]) for _ in range(33)]
+    first.note_place()
+    again.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert before + all_rows(again) == list(range(NUM_ROWS))
+
+
+def test_an_address_that_gives_nothing_and_one_for_a_reader_of_files_are_told_with_the_way_out(files, address):
+    with pytest.raises(
+        ValueError, match=r"none\.jsonl \(split=train\): FileNotFoundError: .* Open the address from this"
+    ):
+        source(path=f"{address}/none.jsonl").check()
+    with pytest.raises(ValueError, match=r"0\.jsonl is an address, and files are read from a disk: .* data=streaming"):
+        DatasetSource(f"{address}/0.jsonl", num_heldout=0, seed=0)
+    with pytest.raises(ValueError, match="mixes addresses with files of this machine; give one kind alone"):
+        source(path=[f"{address}/0.jsonl", str(files / "1.jsonl")])
+    with pytest.raises(ValueError, match=r"a stream reads files of one kind, which end in .*found \.csv"):
+        source(path=f"{address}/0.csv").check()
+
+
+@pytest.mark.parametrize("end", ["", "/", "/viewer/main/train", "?row=3", "/tree/main"])
+@pytest.mark.parametrize("make", [source, DatasetSource])
+def test_the_page_of_a_data_set_is_told_from_its_name(make, end):
+    path = f"https://huggingface.co/datasets/openai/gsm8k{end}"
+    with pytest.raises(ValueError, match=r"is the page of a data set: give its name, data\.source\.path=openai/gsm8k$"):
+        make(path=path) if make is source else make(path, num_heldout=0, seed=0)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
