@@ -62,7 +62,7 @@ class RowReader:
                 "its folder; or read it row by row with data=streaming data.source.path=<address>"
             )
         if 0 < len(self.addresses) < len(self.paths):
-            raise ValueError("data.source.path mixes addresses with files of this machine; give one kind alone")
+            raise ValueError("data.source.path names addresses and files of this machine; give one kind alone")
         self.is_files = len(self.paths) > 1 or bool(self.addresses) or _names_files(self.paths[0])
         if self.is_files:
             for setting, value in (("name", name), ("revision", revision), (split_setting, split)):

@@ -165,7 +165,7 @@ def test_an_address_that_gives_nothing_and_one_for_a_reader_of_files_are_told_wi
         source(path=f"{address}/none.jsonl").check()
     with pytest.raises(ValueError, match=r"0\.jsonl is an address, and files are read from a disk: .* data=streaming"):
         DatasetSource(f"{address}/0.jsonl", num_heldout=0, seed=0)
-    with pytest.raises(ValueError, match="mixes addresses with files of this machine; give one kind alone"):
+    with pytest.raises(ValueError, match="names addresses and files of this machine; give one kind alone"):
         source(path=[f"{address}/0.jsonl", str(files / "1.jsonl")])
     with pytest.raises(ValueError, match=r"a stream reads files of one kind, which end in .*found \.csv"):
         source(path=f"{address}/0.csv").check()
