@@ -180,9 +180,10 @@ NUMBERS: dict[str, dict[str, str]] = {
         "0.15": TINY, "0.22": FIELD, "0.2": "conf/paper/base.yaml", "0.28": "conf/paper/base.yaml",
         "0.015": "spread of runs on the first model, 2026-11-22",
     },
+    "docs/glossary.md": {"0.7": "conf/rollout/_service.yaml"},
     "docs/trl.md": {
-        "0.7": "conf/rollout/_service.yaml", "0.15": TINY, **dict.fromkeys(["5.18", "5.19"], "a version"),
-        "0.01": "an example", "0.1": "an example", "1.5": "an example", "0.18": "calc 1 / 31 ** 0.5",
+        "0.7": "conf/rollout/_service.yaml", "0.15": TINY, "0.5": "an even chance",
+        "0.1": "an example", "1.5": "an example", "0.18": "calc 1 / 31 ** 0.5",
         "0.34": "calc 1 - 0.1 ** 4 - 0.9 ** 4", "70 %": "docs/when_to_use.md, a rule",
     },
     "docs/use.md": {"1.7": "= 1.74"},
@@ -202,7 +203,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     ),
     "docs/when_to_use.md": {
         "0.15": TINY, "67 %": "docs/studies/cost_benefit/newer.jsonl", "15 %": "= 100 - 100 * 0.85",
-        "0.02": "= 0.023", "0.03": "= 0.033", "0.3": "= 0.32", "1.3": "docs/studies/cost_benefit/smollm2.jsonl: ratios",
+        "0.02": "= 0.023", "0.03": "= 0.033", "0.3": "= 0.32", "0.5": "an even chance", "1.3": "docs/studies/cost_benefit/smollm2.jsonl: ratios",
     },
 }  # fmt: skip
 """By page and number."""
