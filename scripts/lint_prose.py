@@ -15,6 +15,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -166,6 +167,7 @@ def headings(page: str) -> list[str]:
     return [plain(tokens[i + 1]) for i, token in enumerate(tokens) if token.type == "heading_open"]
 
 
+@lru_cache(maxsize=2)  # a page, and the glossary
 def _parsed(page: str) -> list[Token]:
     return MarkdownIt("commonmark").enable("table").parse(page)
 
