@@ -9,14 +9,13 @@ from typing import Any
 
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.dataset import DatasetSource, RowFilter
-from ada_lightning.data.hub import stream_dataset
+from ada_lightning.data.hub import stream_dataset, streamed_rows
 from ada_lightning.data.layouts import NUM_ROWS
 from ada_lightning.data.prompt_builder import PromptBuilder
 from ada_lightning.data.prompts import SLOT, same_text
 from ada_lightning.data.reading import RowReader
 from ada_lightning.data.report import ReadingReport
 from ada_lightning.data.row_stream import RowStream, has_place
-from ada_lightning.data.table_files import numbered_rows
 
 MOST_UNUSABLE = 100_000
 """Rows in a row without a new usable prompt after which a run ends: some streams would be read for ever."""
@@ -29,7 +28,8 @@ class StreamingSource(DatasetSource):
     and so are the counts of its report, as far as rows were read. Rows that cannot be used are dropped and counted.
 
     Args:
-        path: as there. Read with ``datasets`` in streaming mode, whose types its values have. Files end in ``.jsonl``,
+        path: as there. Read with ``datasets`` in streaming mode, whose types its values have; JSON lines
+            have those of files. Files end in ``.jsonl``,
             ``.json``, ``.parquet`` or ``.arrow``, and all of them alike. They may be addresses (``https://...``).
         rows: in place of ``path``: an iterator or iterable of mappings of columns, such as a generator. With methods
             ``state_dict`` and ``load_state_dict`` it keeps its place itself, else rows are counted.
@@ -141,12 +141,13 @@ class StreamingSource(DatasetSource):
             own = self.reader.given
             return RowStream(own, self.reader.origin, own if has_place(own) else None)
         reader = self.reader
+        files = reader.addresses or reader.files
         dataset = stream_dataset(
             reader.paths[0], name=reader.name, revision=reader.revision, split=reader.split,
-            files=reader.addresses or reader.files, shuffle_buffer=self.shuffle_buffer, seed=self.seed,
+            files=files, shuffle_buffer=self.shuffle_buffer, seed=self.seed,
         )  # fmt: skip
         # A state of a shuffled data set leaves out what its buffer holds and gives some rows twice: they are counted.
-        return RowStream(_RowsOf(dataset), reader.origin, None if self.shuffle_buffer else dataset)
+        return RowStream(_RowsOf(dataset, files), reader.origin, None if self.shuffle_buffer else dataset)
 
     @cached_property
     def report(self) -> ReadingReport:
@@ -267,13 +268,13 @@ class OwnRows(RowReader):
 
 
 class _RowsOf:
-    """The rows of a streamed data set, whose items are tables of one row."""
+    """The rows of a streamed data set, from its present place whenever they are begun."""
 
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
+    def __init__(self, dataset: Any, files: Sequence[Path | str]) -> None:
+        self._dataset, self._files = dataset, files
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return (columns for _, columns in numbered_rows(self._dataset.iter(1), ""))
+        return streamed_rows(self._dataset, self._files)
 
 
 def _check(path: object, rows: object, shuffle_buffer: int, num_first: int) -> None:

@@ -31,7 +31,7 @@ def read_jsonl(path: Path) -> Iterator[Row]:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 try:
-                    row = _parsed(line.rstrip("\n"), f"{path}, line {number}")
+                    row = parsed_line(line.rstrip("\n"), f"{path}, line {number}")
                 except ValueError as error:
                     num_errors += 1
                     if num_errors <= _MAX_EXAMPLES:
@@ -154,7 +154,12 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _parsed(line: str, where: str) -> Row:
+def parsed_line(line: str, where: str) -> Row:
+    """Return the row of a line of JSON.
+
+    Raises:
+        ValueError: it is no JSON object.
+    """
     try:
         return where, _as_object(json.loads(line), where)
     except json.JSONDecodeError as error:

@@ -203,7 +203,8 @@ NUMBERS: dict[str, dict[str, str]] = {
     ),
     "docs/when_to_use.md": {
         "0.15": TINY, "67 %": "docs/studies/cost_benefit/newer.jsonl", "15 %": "= 100 - 100 * 0.85",
-        "0.02": "= 0.023", "0.03": "= 0.033", "0.3": "= 0.32", "0.5": "an even chance", "1.3": "docs/studies/cost_benefit/smollm2.jsonl: ratios",
+        "0.02": "= 0.023", "0.03": "= 0.033", "0.3": "= 0.32", "0.5": "an even chance",
+        "1.3": "docs/studies/cost_benefit/smollm2.jsonl: ratios",
     },
 }  # fmt: skip
 """By page and number."""

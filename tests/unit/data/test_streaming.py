@@ -129,6 +129,19 @@ def test_rows_of_a_streamed_data_set_become_the_prompts_that_files_give(files, k
     assert stream.report.dropped == {"not 1 <= level": 12}
 
 
+def test_lines_are_read_as_files_are_whatever_datasets_makes_of_their_values(tmp_path):
+    """``datasets`` makes times of the dates (``findings/datasets_json_turns_dates_into_times.sh``)."""
+    given = [{"question": "a", "answer": "2024-01-31"}, {"question": "b", "answer": "2024-02-01", "level": None}]
+    (tmp_path / "dates.jsonl").write_text("\ufeff" + "\n\n".join(map(json.dumps, given)) + "\r\n")
+    (tmp_path / "mixed.jsonl").write_text('{"question": "c", "answer": 1}\n{"question": "d", "answer": "one"}')
+    for name, answers in (("dates", ["2024-01-31", "2024-02-01"]), ("mixed", [1, "one"])):
+        path = str(tmp_path / f"{name}.jsonl")
+        stream = source(path=path)
+        streamed = [prompt for _, prompt in iter(stream.next_prompt, None)]
+        assert [prompt.reference["answer"] for prompt in streamed] == answers
+        assert streamed == list(DatasetSource(path, num_heldout=0, seed=0).train_prompts())
+
+
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
@@ -146,9 +159,10 @@ def address(files):
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_rows_of_a_server_are_those_of_its_files_and_their_place_is_found_again(files, address, kind):
+@pytest.mark.parametrize("query", ["", "?download=true"])
+def test_rows_of_a_server_are_those_of_its_files_and_their_place_is_found_again(files, address, kind, query):
     def rows():
-        return source(path=[f"{address}/{part}.{kind}?download=true" for part in range(3)]).rows
+        return source(path=[f"{address}/{part}.{kind}{query}" for part in range(3)]).rows
 
     assert all_rows(rows()) == all_rows(of_files(files, kind).rows)
     first, again = rows(), rows()
