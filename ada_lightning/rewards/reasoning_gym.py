@@ -36,11 +36,18 @@ NO_ANSWER = "I do not know"
 """Right nowhere: a verifier that gives it full marks does not read the answer."""
 
 
+def _numbers(text: str) -> list[Fraction]:
+    """Read the list of numbers, as texts or not, that number_sorting asks for."""
+    return [Fraction(str(number)) for number in json.loads(text.replace("'", '"'))]
+
+
 _IS_WRONG: dict[str, Callable[[str, str], bool]] = {
     # Full marks for what the right answer begins with, as 0 is of 0.375; what is right is less than 1e-4 away.
     "coin_flip": lambda text, right: abs(Fraction(text.replace(",", "")) - Fraction(right)) > Fraction(1, 10**4),
     # Full marks for a distance that is no number.
     "complex_arithmetic": lambda text, right: "nan" in text.lower(),
+    # Full marks for numbers that are off by up to 1.
+    "number_sorting": lambda text, right: _numbers(text) != _numbers(right),
 }
 """Whether an answer with full marks is wrong all the same, by task of reasoning-gym 0.1.25: answer, right answer."""
 

@@ -1,5 +1,6 @@
 import ast
 import inspect
+import json
 import pickle
 import subprocess
 import sys
@@ -111,6 +112,22 @@ def test_a_probability_is_right_as_a_fraction_and_to_four_digits():
     reward = ReasoningGymReward(WholeResponse(), binary=True)
     texts = ("3/8", "0.37505", "0.3", "0.38", "3,000/8,000", "1/0")
     assert [reward(prompt, Completion(text)).reward for text in texts] == [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+
+
+def test_sorted_numbers_are_those_of_the_question_and_no_rounded_ones():
+    for index in range(4):
+        prompt = make_prompt("number_sorting", index)
+        entry = prompt.reference["entry"]
+        right = ast.literal_eval(entry["answer"])
+        assert all(number in entry["question"] for number in right)
+        plain = [float(number) for number in right]
+        wrong = [str([str(round(number)) for number in plain]), str(["nan"] * len(right)), str(right[:-1])]
+        gym = reasoning_gym.create_dataset("number_sorting")
+        assert [gym.score_answer(text, entry) for text in wrong] == [1.0, 1.0, 0.0]
+        for binary in (True, False):
+            reward = ReasoningGymReward(WholeResponse(), binary=binary)
+            texts = (str(right), json.dumps(right), json.dumps(plain), *wrong)
+            assert [reward(prompt, Completion(text)).reward for text in texts] == [1.0] * 3 + [0.0] * 3
 
 
 def test_no_other_verifier_does():
