@@ -208,6 +208,8 @@ class StreamingSource(DatasetSource):
                 found[prompt.prompt_id], last_new = prompt, self.rows.num_taken
             if (num_old := self.rows.num_taken - last_new) > MOST_UNUSABLE:
                 break
+        if number and not found:
+            raise ValueError(self.nothing_usable(since=0))
         if len(found) < number:
             reason = "ends after" if self.rows.has_ended else f"gives {num_old} rows without a new prompt after"
             raise ValueError(

@@ -432,6 +432,9 @@ def test_what_is_wrong_with_rows_is_told_with_their_place(monkeypatch, files, tm
         opened(source(rows_of_numbers(), filters=never))
     with pytest.raises(ValueError, match=r"(?s)none of the last 51 rows .*too long 51"):
         opened(source(rows_of_numbers()), too_long=range(100))
+    empty = source([{"question": "a", "answer": None}] * 7, num_heldout=3)
+    with pytest.raises(ValueError, match=r"(?s)none of the last 7 rows .* can be used:.*unusable answer 7"):
+        empty.heldout_prompts()
     with pytest.raises(ValueError, match=r"num_heldout = 9, but rows_of_numbers ends after 5 prompts; hold out fewer"):
         source(rows_of_numbers(0, 5), num_heldout=9).heldout_prompts()
     (tmp_path / "a.csv").write_text("question,answer\n1,2\n")
