@@ -118,12 +118,12 @@ def runs_table() -> str:
          f"{max(run['peak_gib'] for runs in starts.values() for run in runs):.2f} GiB")
         for (build, method, prompts), starts in lines.items()
     ]  # fmt: skip
-    head = ["build", "method", "prompts", "to the first step", "second start", "CPU time", "second start", "peak"]
+    head = ["build", "method", "prompts", "to first step, s", "second start, s", "CPU, s", "second start, s", "peak"]
     return markdown(head, rows)
 
 
 def _least(runs: list[dict[str, Any]], seconds: str) -> str:
-    return f"{min(run[seconds] for run in runs):.1f} s" if runs else ""
+    return f"{min(run[seconds] for run in runs):.1f}" if runs else ""
 
 
 def choices_table() -> str:
