@@ -133,8 +133,8 @@ def _rows_of_files(path: str, name: str | None, split: str, columns: Collection[
 
 _LINES = "text"
 _STREAMED = {".jsonl": _LINES, ".ndjson": _LINES, ".json": "json", ".parquet": "parquet", ".arrow": "arrow"}
-"""What ``datasets`` calls the files that it reads row by row. Of JSON lines it reads the lines: its JSON has other
-values than :func:`read_file`, such as times for texts that look like dates."""
+"""How ``datasets`` reads each kind of file row by row. It reads JSON lines as plain lines, which are parsed here: its
+own JSON reader has other values than :func:`read_file`, such as times for texts that look like dates."""
 
 
 def streamed_rows(dataset: Any, files: Sequence[Path | str]) -> Iterator[Mapping[str, Any]]:
@@ -200,7 +200,7 @@ def _kind_of(file: Path | str) -> str:
 
 def _reader_of(files: Sequence[Path | str]) -> str:
     kind = _STREAMED[_kind_of(files[0])]
-    # Lines it reads on this machine alone: behind an address datasets 5.2.0 finds no file.
+    # findings/datasets_streams_no_text_by_http.sh: datasets cannot read lines from an address.
     return "json" if kind == _LINES and "://" in str(files[0]) else kind
 
 

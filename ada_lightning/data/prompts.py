@@ -50,8 +50,8 @@ def stable_hashes(first: Any, *columns: Sequence[str]) -> NDArray[np.uint64]:
     """
     begin, sha256 = f"[{_to_json(first)}, ", hashlib.sha256
     rows = map(", ".join, zip(*(map(encode_basestring, column) for column in columns), strict=True))
-    digests = b"".join([sha256(f"{begin}{row}]".encode()).digest() for row in rows])
-    return np.frombuffer(digests, dtype=">u8")[:: sha256().digest_size // 8].astype(np.uint64)
+    digests = b"".join([sha256(f"{begin}{row}]".encode()).digest()[:8] for row in rows])
+    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
 
 
 def joined_turns(messages: Sequence[Mapping[str, str]]) -> str:

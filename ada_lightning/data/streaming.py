@@ -28,9 +28,9 @@ class StreamingSource(DatasetSource):
     and so are the counts of its report, as far as rows were read. Rows that cannot be used are dropped and counted.
 
     Args:
-        path: as there. Read with ``datasets`` in streaming mode, whose types its values have; JSON lines
-            have those of files. Files end in ``.jsonl``,
-            ``.json``, ``.parquet`` or ``.arrow``, and all of them alike. They may be addresses (``https://...``).
+        path: as there. Read with ``datasets`` in streaming mode, whose types its values have. Only JSON lines on this
+            machine have the values of files. Files end in ``.jsonl``, ``.json``, ``.parquet`` or ``.arrow``, and all of
+            them alike. They may be addresses (``https://...``).
         rows: in place of ``path``: an iterator or iterable of mappings of columns, such as a generator. With methods
             ``state_dict`` and ``load_state_dict`` it keeps its place itself, else rows are counted.
         num_heldout: prompts held out: of ``heldout_path`` or ``heldout_split`` where one is given, and None for all of

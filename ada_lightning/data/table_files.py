@@ -14,7 +14,7 @@ from ada_lightning.data.columns import StoredJson
 from ada_lightning.data.text_files import Row
 
 ROWS_AT_ONCE = 4000
-"""Of a quarter as many a million take a sixth longer to read; more save little, and take memory."""
+"""Smaller parts take longer to read. Larger ones save little, and take memory."""
 
 
 @dataclass(frozen=True, slots=True)
