@@ -2,7 +2,7 @@
 
 Each size is a parquet file of sums in words, each run one step of ``model=tiny rollout=transformers`` in a process of
 its own: once with an empty cache, once more with a full one. Seconds to the first step are those of a clock: measure on
-an idle machine. Processor time is that of all processes of a run, with its evaluations. Other work hardly changes it.
+an idle machine. CPU time is that of all processes of a run, with its evaluations.
 ``--other`` runs the same with another checkout, side by side.
 Then a step's choice among a million prompts, and what a response costs whoever drives a step with a budget.
 Writes ``docs/performance/million.json``. Lines of the table that are not measured stay as they were there; the command
@@ -118,7 +118,13 @@ def runs_table() -> str:
          f"{max(run['peak_gib'] for runs in starts.values() for run in runs):.2f} GiB")
         for (build, method, prompts), starts in lines.items()
     ]  # fmt: skip
-    head = ["build", "method", "prompts", "to first step, s", "second start, s", "CPU, s", "second start, s", "peak"]
+    head = [
+        "build",
+        "method",
+        "prompts",
+        *(f"{start} start, {unit}" for unit in ("s", "CPU s") for start in ("first", "second")),
+        "peak",
+    ]
     return markdown(head, rows)
 
 
