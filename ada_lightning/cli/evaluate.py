@@ -16,6 +16,8 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from ada_lightning.run.importing import importing
+
 EXIT_STOPPED = 130
 """What a shell sees of a program that Ctrl-C ended."""
 
@@ -24,7 +26,8 @@ EXIT_STOPPED = 130
 def run(cfg: DictConfig) -> None:
     """Run one evaluation, or compare two."""
     with failures_in_a_line(Path(cfg.run_dir), stopped_code=EXIT_STOPPED):
-        from ada_lightning.programs.evaluate import evaluate
+        with importing():
+            from ada_lightning.programs.evaluate import evaluate
 
         evaluate(cfg, list(HydraConfig.get().overrides.task))
 

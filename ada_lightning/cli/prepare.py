@@ -13,15 +13,18 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from ada_lightning.run.importing import importing
+
 
 @hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="prepare")
 def run(cfg: DictConfig) -> None:
     """Draw what is missing, then select."""
     overrides = list(HydraConfig.get().overrides.task)
     with failures_in_a_line(Path(cfg.run_dir)):
-        from ada_lightning.config.prepare import check_prepare_config
-        from ada_lightning.programs.command import added_folders
-        from ada_lightning.programs.prepare import prepare, train_command
+        with importing():
+            from ada_lightning.config.prepare import check_prepare_config
+            from ada_lightning.programs.command import added_folders
+            from ada_lightning.programs.prepare import prepare, train_command
 
         check_prepare_config(cfg, overrides)
         if prepare(cfg):

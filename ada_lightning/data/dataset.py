@@ -224,6 +224,21 @@ class DatasetSource:
         """Prompts to evaluate on; no training prompt has the same text."""
         return self._split[1]
 
+    @property
+    def is_large(self) -> bool:
+        """Whether its rows go into the cache, of ``path`` or of the held-out set."""
+        return any(map(self._goes_into_cache, filter(None, (self.reader, self.heldout_reader))))
+
+    def fill_cache(self) -> None:
+        """Read what goes into the cache, and nothing else.
+
+        Raises:
+            ValueError: as :meth:`check`.
+        """
+        for reader in filter(None, (self.reader, self.heldout_reader)):
+            if self._goes_into_cache(reader):
+                self._stored(reader)
+
     def place_of(self, prompt_id: str) -> str | None:
         """Find where a prompt stands, for messages, by reading the data once more."""
         stored = self._split[0]
@@ -299,8 +314,11 @@ class DatasetSource:
         self._reports.append(report)
         return prompts
 
+    def _goes_into_cache(self, reader: RowReader) -> bool:
+        return reader.about_rows() > LARGE and all(type(each) in (ColumnRange, ColumnIn) for each in self.filters)
+
     def _read(self, reader: RowReader) -> Sequence[Prompt]:
-        if reader.about_rows() > LARGE and all(type(each) in (ColumnRange, ColumnIn) for each in self.filters):
+        if self._goes_into_cache(reader):
             return self._stored(reader)
         by_text: dict[Any, Prompt] = {}  # what the template is given for one row alone makes it another prompt
         num_conflicts, (builder, rows) = 0, self._opened(reader)

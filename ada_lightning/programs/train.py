@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from hydra.core.hydra_config import HydraConfig
+from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -25,6 +27,7 @@ from ada_lightning.programs.start import CONFIG_DIR, UNREAD_TEXT
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.files import allow_open_files
+from ada_lightning.run.importing import importing
 from ada_lightning.run.resume import changed_settings, check_method, check_optimizer, experiment_option
 from ada_lightning.run.run_dir import RunCompleteError, RunDir, make_private, name_problem
 from ada_lightning.run.stopping import RunStoppedError
@@ -78,6 +81,8 @@ def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
 
     changed: list[str] = []
     try:
+        if is_first_process():
+            _begin_to_read(cfg.data)
         hardware = check(cfg, is_sweep=is_sweep())
         if is_first_process():
             print(hardware, end="\n" if hardware else "", flush=True)
@@ -85,7 +90,8 @@ def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
                 run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
                 changed = changes_at_resume(cfg, run_dir)
                 print("\n".join(changed), end="\n" if changed else "", flush=True)
-        from ada_lightning.programs.training_run import Run
+        with importing():
+            from ada_lightning.programs.training_run import Run
 
         return Run(cfg, run_dir)
     except RunCompleteError as error:
@@ -101,6 +107,16 @@ def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
         raise JobError(f"error: {error}") from error
     except ImportError as error:
         raise JobError(explain_broken_install(error) or f"error: {type(error).__name__}: {error}") from error
+
+
+def _begin_to_read(data: DictConfig) -> None:
+    """Have a large data set read while torch is imported; what is wrong with it the check says."""
+    from ada_lightning.data.dataset import DatasetSource
+    from ada_lightning.data.read_ahead import read_ahead
+
+    with suppress(Exception):
+        if get_class(data.source._target_) is DatasetSource:
+            read_ahead(instantiate(data.source))
 
 
 def changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
@@ -130,9 +146,10 @@ def changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
 
 def check(cfg: DictConfig, *, is_sweep: bool) -> str:
     """Find what can be found wrong before any model loads; what the trainer chose of this machine, for people."""
-    from ada_lightning.config.check import check_config
-    from ada_lightning.config.parallel import check_sweep
-    from ada_lightning.parallel.hardware import check_devices, choose_hardware
+    with importing():
+        from ada_lightning.config.check import check_config
+        from ada_lightning.config.parallel import check_sweep
+        from ada_lightning.parallel.hardware import check_devices, choose_hardware
 
     hardware = choose_hardware(cfg.trainer)
     allow_open_files()

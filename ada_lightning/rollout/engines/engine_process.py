@@ -13,6 +13,7 @@ from typing import Any
 
 from ada_lightning.rewards.worker import Isolation, isolate
 from ada_lightning.rollout.engines.engine_loop import Command, EngineLoop, Stop
+from ada_lightning.run.importing import importing
 from ada_lightning.run.machine import keep_freed_memory
 
 _LARGEST_KEPT_BYTES = 2**29
@@ -34,7 +35,8 @@ def main(trainer_pid: int, connection_fd: int, cores: str, log_file: str) -> Non
     if cores:  # vLLM binds its threads to the first cores that it may use: engines would share those
         os.sched_setaffinity(0, map(int, cores.split(",")))
     connection = Connection(connection_fd)
-    open_engine: Callable[[], Any] = connection.recv()
+    with importing():
+        open_engine: Callable[[], Any] = connection.recv()
     commands: SimpleQueue[Command] = SimpleQueue()
     Thread(target=_read, args=(connection, commands), daemon=True).start()
     EngineLoop(open_engine, commands, connection.send).run()

@@ -25,6 +25,7 @@ from ada_lightning.rollout.engines.gpu_room import room_on_gpu, weights_gib
 from ada_lightning.rollout.engines.vllm_versions import version_errors
 from ada_lightning.rollout.engines.vllm_weights import LoadedAdapters, reload_weights, repack_tied_head
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload, WeightTransfer
+from ada_lightning.run.importing import importing, imports_stay_frozen
 from ada_lightning.run.machine import concrete_dtype
 from ada_lightning.run.terminal import logger_to_file, output_to_file
 
@@ -111,10 +112,11 @@ class VllmEngine(VersionedEngine):
         self._in_flight: set[str] = set()
         os.environ.update(_ENVIRONMENT)
         with _global_state_preserved(), output_to_file(log_file):
-            from vllm.engine.arg_utils import EngineArgs
-            from vllm.platforms import current_platform
-            from vllm.sampling_params import RequestOutputKind, SamplingParams
-            from vllm.v1.engine.llm_engine import LLMEngine
+            with importing():
+                from vllm.engine.arg_utils import EngineArgs
+                from vllm.platforms import current_platform
+                from vllm.sampling_params import RequestOutputKind, SamplingParams
+                from vllm.v1.engine.llm_engine import LLMEngine
 
             from ada_lightning.rollout.engines.vllm_cpu_norms import register_cpu_norms
 
@@ -130,7 +132,8 @@ class VllmEngine(VersionedEngine):
             others |= self._transfer_arguments() | dict(extra or {})
             # What stands in `own` has a setting of this class: `extra` that names it is a TypeError.
             arguments = EngineArgs(model=str(model_path), **own, **others)
-            self._engine = LLMEngine.from_engine_args(arguments)
+            with imports_stay_frozen():
+                self._engine = LLMEngine.from_engine_args(arguments)
         self._adapters = LoadedAdapters(self._engine)
 
     @staticmethod
@@ -292,10 +295,11 @@ class VllmEngine(VersionedEngine):
             return
         from vllm.distributed import cleanup_dist_env_and_memory
 
-        engine.engine_core.shutdown()
-        del engine
-        cleanup_dist_env_and_memory()
-        gc.collect()
+        with imports_stay_frozen():
+            engine.engine_core.shutdown()
+            del engine
+            cleanup_dist_env_and_memory()
+            gc.collect()
 
     def _use_new_weights(self, policy_version: int | str) -> None:
         if not self.takes_adapters:
