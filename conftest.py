@@ -1,6 +1,11 @@
 """Modules for other trainers are collected where those are installed: importing them says what is missing."""
 
+import atexit
+import gc
 from importlib.util import find_spec
+
+gc.disable()  # until all is imported, see tests/heap.py; nothing is looked for at the end either
+atexit.register(gc.freeze)
 
 _NEEDED = {
     "ada_lightning/adapters/trl/*": "trl",

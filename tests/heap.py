@@ -23,6 +23,7 @@ def settle_imports():
     if len(sys.modules) > _num_settled + 200:
         gc.collect()
         _freeze()
+        gc.enable()
         gc.freeze = gc.unfreeze = _leave_as_it_is
         _num_settled = len(sys.modules)
 

@@ -30,6 +30,7 @@ from research.benchmarks.million import choices_table as million_choices
 from research.benchmarks.million import runs_table as million_runs
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
+from research.benchmarks.startup import table as startup
 from research.hosts.tables import TABLES as HOSTS_TABLES
 from research.objective.configurations import TABLES as OBJECTIVE_TABLES
 from research.studies.auto_simulation import table as auto_simulation
@@ -697,6 +698,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "step_vs_trl_search": _step_vs_trl_search,
     "step_ratios": _step_ratios,
     "overhead": _overhead,
+    "startup": startup,
     "million_runs": million_runs,
     "million_choices": million_choices,
     "cluster": _cluster,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from dataclasses import replace
@@ -223,7 +224,10 @@ def test_weights_are_not_changed_under_running_requests(engine, tiny_path):
     engine.abort(["running"])
 
 
-def test_starting_an_engine_leaves_the_process_as_it_was(engine, tiny_path, tmp_path, capfd):
+def test_starting_an_engine_leaves_the_process_as_it_was(engine, tiny_path, tmp_path, capfd, monkeypatch):
+    asked = []
+    monkeypatch.setattr(gc, "freeze", lambda: asked.append("freeze"))
+    monkeypatch.setattr(gc, "unfreeze", lambda: asked.append("unfreeze"))
     random.seed(3), np.random.seed(3), torch.manual_seed(3)
     expected = random.random(), np.random.rand(), torch.rand(1).item()
     random.seed(3), np.random.seed(3), torch.manual_seed(3)
@@ -240,6 +244,7 @@ def test_starting_an_engine_leaves_the_process_as_it_was(engine, tiny_path, tmp_
         second.close()
         second.close()
     assert not [t for t in threading.enumerate() if "EngineCore" in t.name]
+    assert "unfreeze" not in asked  # else all imports are looked through for garbage until the process ends
 
 
 @pytest.mark.parametrize("option", ["max_model_tokens", "max_num_seqs", "kv_cache_gib", "block_size"])
