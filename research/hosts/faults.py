@@ -22,7 +22,7 @@ from research.hosts.cluster import Cluster, cluster, column, differences
 from research.hosts.figures import load, quoted, save
 from research.hosts.memory import run_out_of_memory
 from research.hosts.moments import SERVED
-from research.hosts.network import wait_for
+from research.hosts.network import wait_for, why_not
 
 STEPS, AT = 14, 2
 OPTIONS = (
@@ -55,6 +55,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[*FAULTS, []], help="faults; all unless given")
     parser.add_argument("--folder", type=Path, help="for runs and what they print; a temporary one unless given")
     arguments = parser.parse_args()
+    if reason := why_not("iptables"):
+        sys.exit(reason)
     with cluster(folder=arguments.folder) as ray:
         ray.start("b", "c")
         wanted = ray.folder / "undisturbed"

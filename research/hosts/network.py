@@ -22,14 +22,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _SUBNET = "10.77.0"
-_TOOLS = ("ip", "unshare", "nsenter", "setpriv", "iptables", "mount")
+_TOOLS = ("ip", "unshare", "nsenter", "setpriv", "mount")
 
 
-def why_not() -> str:
-    """Say why this machine can have no such hosts; empty where it can."""
+def why_not(*others: str) -> str:
+    """Say why this machine can have no such hosts, or lacks other tools; empty where it can."""
     if os.geteuid() != 0:
         return "hosts of their own are network namespaces, which only root makes"
-    if missing := [tool for tool in _TOOLS if shutil.which(tool) is None]:
+    if missing := [tool for tool in (*_TOOLS, *others) if shutil.which(tool) is None]:
         return f"hosts of their own need {', '.join(missing)} (packages iproute2, iptables, util-linux)"
     tried = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, check=False)
     return "" if tried.returncode == 0 else f"this machine makes no namespaces: {tried.stderr.decode().strip()}"
