@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # The first: from here on Ctrl-C is no traceback.
-from ada_lightning.programs.start import CONFIG_DIR, begin, failures_in_a_line
+from ada_lightning.programs.start import CONFIG_DIR, begin, begin_to_read, failures_in_a_line
 
 # isort: split
 import sys
@@ -21,6 +21,7 @@ def run(cfg: DictConfig) -> None:
     """Draw what is missing, then select."""
     overrides = list(HydraConfig.get().overrides.task)
     with failures_in_a_line(Path(cfg.run_dir)):
+        begin_to_read(cfg.data)
         with importing():
             from ada_lightning.config.prepare import check_prepare_config
             from ada_lightning.programs.command import added_folders

@@ -13,12 +13,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig
 
 from ada_lightning.config.choices import register_choices
 from ada_lightning.config.generated import CONFIG_DIR
-from ada_lightning.parallel.environment import end_with
+from ada_lightning.parallel.environment import end_with, is_first_process
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.credentials import take_from_start
 from ada_lightning.run.machine import SPIN_COUNT, num_cores
@@ -70,6 +73,16 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     if errors := override_errors(arguments, CONFIG_DIR, program):
         end_with("\n".join(f"error: {error}" for error in errors))
     return arguments
+
+
+def begin_to_read(data: DictConfig) -> None:
+    """Have a large data set read while torch is imported; what is wrong with it the check says."""
+    from ada_lightning.data.dataset import DatasetSource
+    from ada_lightning.data.read_ahead import read_ahead
+
+    with suppress(Exception):
+        if is_first_process() and data.source._target_ == f"{DatasetSource.__module__}.{DatasetSource.__name__}":
+            read_ahead(instantiate(data.source))
 
 
 UNREAD_TEXT = "stopped: the program that read this output has ended; write the output to a file instead"

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from hydra.core.hydra_config import HydraConfig
-from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -23,7 +21,7 @@ from ada_lightning.methods.catalog import experiments
 from ada_lightning.parallel.environment import end_with, is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
 from ada_lightning.programs.command import how_to_continue, is_sweep, without_session
-from ada_lightning.programs.start import CONFIG_DIR, UNREAD_TEXT
+from ada_lightning.programs.start import CONFIG_DIR, UNREAD_TEXT, begin_to_read
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.files import allow_open_files
@@ -81,8 +79,7 @@ def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
 
     changed: list[str] = []
     try:
-        if is_first_process():
-            _begin_to_read(cfg.data)
+        begin_to_read(cfg.data)
         hardware = check(cfg, is_sweep=is_sweep())
         if is_first_process():
             print(hardware, end="\n" if hardware else "", flush=True)
@@ -107,16 +104,6 @@ def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
         raise JobError(f"error: {error}") from error
     except ImportError as error:
         raise JobError(explain_broken_install(error) or f"error: {type(error).__name__}: {error}") from error
-
-
-def _begin_to_read(data: DictConfig) -> None:
-    """Have a large data set read while torch is imported; what is wrong with it the check says."""
-    from ada_lightning.data.dataset import DatasetSource
-    from ada_lightning.data.read_ahead import read_ahead
-
-    with suppress(Exception):
-        if get_class(data.source._target_) is DatasetSource:
-            read_ahead(instantiate(data.source))
 
 
 def changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:

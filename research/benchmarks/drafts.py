@@ -102,10 +102,10 @@ def smollm2() -> Setting:
 def smollm2_started() -> Setting:
     """Return the same after a supervised start on worked answers, which the runs of the real model have, too."""
     model = default_model()
-    prompts = model.prompts(16 + 3 * 4 + 8 * 4)
-    updates = [prompts[first:][:4] for first in range(16, 28, 4)]
-    pairs = [(str(each.messages[0]["content"]), worked("chain_sum", each.reference["entry"])) for each in prompts[28:]]
-    return Setting("smollm2_started", model, EOS_TOKEN_IDS, prompts[:16], updates, 32, 1e-5, pairs)
+    prompts = model.prompts(64 + 3 * 4 + 8 * 4)
+    updates = [prompts[first:][:4] for first in range(64, 76, 4)]
+    pairs = [(str(each.messages[0]["content"]), worked("chain_sum", each.reference["entry"])) for each in prompts[76:]]
+    return Setting("smollm2_started", model, EOS_TOKEN_IDS, prompts[:64], updates, 32, 1e-5, pairs)
 
 
 SETTINGS: dict[str, Callable[[], Setting]] = {

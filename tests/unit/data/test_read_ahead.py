@@ -10,9 +10,13 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from omegaconf import OmegaConf
 
 from ada_lightning.data import prompt_store, read_ahead
 from ada_lightning.data.dataset import DatasetSource
+from ada_lightning.programs import train
+from ada_lightning.programs.start import begin_to_read
+from ada_lightning.run.sweep import JobError
 
 NUMBER = 30_000
 
@@ -107,3 +111,36 @@ def is_alive(pid):
         return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z"
     except (OSError, IndexError):
         return False
+
+
+@pytest.mark.parametrize(
+    ("change", "number"),
+    [
+        ({}, 1),
+        ({"_target_": "ada_lightning.data.reasoning_gym.ReasoningGymSource"}, 0),
+        ({"path": "???"}, 0),
+        ({"path": "nowhere.parquet"}, 0),
+        ({"prompt_pattern": "("}, 0),
+    ],
+    ids=["large", "another source", "no path", "no file", "wrong"],
+)
+def test_a_program_begins_to_read_what_is_large_and_leaves_errors_to_the_check(tmp_path, change, number):
+    target = "ada_lightning.data.dataset.DatasetSource"
+    data = {"source": {"_target_": target, "path": str(file_of(tmp_path)), "num_heldout": 1, "seed": 0} | change}
+    begin_to_read(OmegaConf.create(data))
+    assert readers_end() == [0] * number
+
+
+def test_a_run_begins_to_read_before_anything_is_imported_for_the_check(tmp_path, monkeypatch):
+    done = []
+
+    def check(cfg, is_sweep):
+        done.append("checked")
+        raise ValueError("refused")
+
+    monkeypatch.setattr(train, "begin_to_read", lambda data: done.append(data))
+    monkeypatch.setattr(train, "check", check)
+    monkeypatch.setattr(train, "is_sweep", lambda: False)
+    with pytest.raises(JobError, match="refused"):
+        train.train(OmegaConf.create({"run_dir": str(tmp_path), "data": "its data", "logger": {}}))
+    assert done == ["its data", "checked"]
