@@ -29,7 +29,7 @@ from trl.rewards import accuracy_reward
 
 from ada_lightning.adapters import tested
 from ada_lightning.adapters.pools import Row
-from ada_lightning.adapters.trl import AdaRollouts, arguments, check_installed, sampling
+from ada_lightning.adapters.trl import AdaRollouts, arguments, check_installed, rollouts, sampling
 from ada_lightning.adapters.trl.grading import Grading
 from ada_lightning.adapters.trl.rows import Drawn, Rows
 from ada_lightning.config.problems import ConfigError
@@ -143,6 +143,44 @@ def test_the_gradient_is_the_closed_form(method, options, config):
     assert len(set(found["kept"])) > 1 or method == "ada"  # ragged
     assert found["norm"] > 1e-4
     assert found["relative"] < 1e-6
+
+
+def lora():
+    peft = pytest.importorskip("peft")
+    return peft.LoraConfig(r=2, target_modules="all-linear", lora_dropout=0.0, task_type="CAUSAL_LM")
+
+
+def test_with_peft_the_gradient_of_the_adapters_is_the_closed_form():
+    found = trl_world.difference("ada_seq_balance", adapters=lora(), n_max=8)
+    assert len(set(found["kept"])) > 1
+    assert found["norm"] > 1e-4
+    assert found["relative"] < 1e-6
+
+
+def test_with_peft_adapters_alone_change(tmp_path):
+    ada = trl_world.rollouts("ada_seq_balance", n_max=8)
+    trainer = trl_world.trainer_of(ada, adapters=lora(), output_dir=str(tmp_path))
+    before = {name: value.clone() for name, value in trainer.model.named_parameters()}
+    trainer.train()
+    changed = {name for name, value in trainer.model.named_parameters() if not torch.equal(value, before[name])}
+    assert changed
+    assert all("lora_" in name for name in changed)
+
+
+def test_with_peft_responses_are_those_of_the_adapted_model(tmp_path, monkeypatch):
+    seen = []
+
+    def generate(trainer, prompt_ids, **how):
+        drawn = sampling.generate(trainer, prompt_ids, **how)
+        seen.extend(zip(prompt_ids, (each.completion_ids for each in drawn), strict=True))
+        return drawn
+
+    monkeypatch.setattr(rollouts, "generate", generate)
+    ada = trl_world.rollouts("ada_seq_balance", sample=None, n_max=8)
+    trl_world.trainer_of(ada, adapters=lora(), temperature=1e-4, output_dir=str(tmp_path)).train()
+    adapted, plain = trl_world.most_likely(lora()), trl_world.most_likely(None)
+    assert all(response[0] == adapted(prompt) for prompt, response in seen)
+    assert any(response[0] != plain(prompt) for prompt, response in seen)
 
 
 def test_under_another_loss_it_is_not_and_trl_says_approximate(capsys):

@@ -11,10 +11,10 @@ import random
 import string
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from datasets import Dataset
@@ -23,6 +23,9 @@ from trl import GRPOConfig, GRPOTrainer
 
 from ada_lightning.adapters.trl import AdaRollouts
 from ada_lightning.training.models.tiny import TinyLlama
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
 
 MAX_TOKENS = 8
 END = 2
@@ -66,12 +69,37 @@ def rollouts(method: str, **options: Any) -> AdaRollouts:
 
 
 def trainer_of(
-    ada: AdaRollouts, *, num_processes: int = 1, callbacks: Sequence[Any] = (), **config: Any
+    ada: AdaRollouts,
+    *,
+    num_processes: int = 1,
+    callbacks: Sequence[Any] = (),
+    adapters: LoraConfig | None = None,
+    **config: Any,
 ) -> GRPOTrainer:
-    """The trainer, in single precision, with plain gradient steps."""
+    """The trainer, in single precision, with plain gradient steps; of adapters alone where they are given."""
     arguments = ada.trainer_arguments()
     arguments["callbacks"] += list(callbacks)
-    return _trainer(ada.config(num_processes=num_processes) | config, **arguments)
+    trainer = _trainer(ada.config(num_processes=num_processes) | config, peft_config=adapters, **arguments)
+    if adapters:
+        write_adapters(trainer.model)
+    return trainer
+
+
+def adapted(model: Any, adapters: LoraConfig) -> Any:
+    """The model with adapters whose weights matter, in its own precision."""
+    from peft import get_peft_model
+
+    dtype, model = model.dtype, get_peft_model(model, adapters)
+    write_adapters(model)
+    return model.to(dtype)
+
+
+def write_adapters(model: Any) -> None:
+    """Give adapters weights that matter: peft begins with products that are 0."""
+    generator = torch.Generator().manual_seed(0)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = 0.1 * torch.randn(parameter.shape, generator=generator).to(parameter)
 
 
 def plain_trainer(
@@ -113,7 +141,7 @@ class Gradient(TrainerCallback):
         self.value = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]).clone()
 
 
-def closed_form(method: str, **options: Any) -> tuple[torch.Tensor, list[int]]:
+def closed_form(method: str, *, adapters: LoraConfig | None = None, **options: Any) -> tuple[torch.Tensor, list[int]]:
     """Gradient of the loss, minus the sum of advantage times log-probability over the denominator, in double precision.
 
     Returns:
@@ -123,6 +151,8 @@ def closed_form(method: str, **options: Any) -> tuple[torch.Tensor, list[int]]:
     core, rows = ada.core, ada.rows
     tokenizer = AutoTokenizer.from_pretrained(model_folder())
     model = AutoModelForCausalLM.from_pretrained(model_folder(), dtype=torch.float64)
+    if adapters:
+        model = adapted(model, adapters)
     pools = core.choose(NUM_PROMPTS)
     ids = {pool.prompt_id: tokenizer(rows.by_id[pool.prompt_id]["prompt"])["input_ids"] for pool in pools}
     while waiting := [pool for pool in pools if pool.want()]:
@@ -143,14 +173,28 @@ def closed_form(method: str, **options: Any) -> tuple[torch.Tensor, list[int]]:
     return gradient, [len(pool.kept()) for pool in pools]
 
 
+def most_likely(adapters: LoraConfig | None) -> Callable[[list[int]], int]:
+    """What says the most likely token after a prompt, of the model as it begins."""
+    model: Any = AutoModelForCausalLM.from_pretrained(model_folder(), dtype=torch.float32)
+    if adapters:
+        model = adapted(model, adapters)
+    model.eval()
+    return lambda ids: int(model(torch.tensor([ids])).logits[0, -1].argmax())
+
+
 def difference(
-    method: str, *, num_processes: int = 1, config: dict[str, Any] | None = None, **options: Any
+    method: str,
+    *,
+    num_processes: int = 1,
+    config: dict[str, Any] | None = None,
+    adapters: LoraConfig | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Norm of the difference over the norm of the closed form, after one step of the real trainer."""
-    wanted, kept = closed_form(method, **options)
+    wanted, kept = closed_form(method, adapters=adapters, **options)
     gradient = Gradient()
     ada = rollouts(method, **options)
-    trainer_of(ada, num_processes=num_processes, callbacks=[gradient], **(config or {})).train()
+    trainer_of(ada, num_processes=num_processes, callbacks=[gradient], adapters=adapters, **(config or {})).train()
     found = gradient.value.double()
     return {"relative": float((found - wanted).norm() / wanted.norm()), "norm": float(wanted.norm()), "kept": kept}
 
