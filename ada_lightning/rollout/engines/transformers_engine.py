@@ -84,8 +84,8 @@ class TransformersEngine(RolloutEngine):
     """A :class:`~ada_lightning.core.protocols.RolloutEngine` on a model of transformers, batched continuously.
 
     A sequence that ends makes room for the next one at once. Prompts that are waiting are computed together, equal ones
-    once, up to their last token: with that one decoding begins. Memory for keys and values is taken whole,
-    ``max_num_seqs`` times ``max_model_tokens``; no prefix is kept from one batch of prompts to the next.
+    once, up to their last token: with that one decoding begins. A prompt that a slot still has is copied from there.
+    Memory for keys and values is taken whole, ``max_num_seqs`` times ``max_model_tokens``.
 
     On a CPU a request may come with a draft, a guess at its response. One pass computes many of its tokens. Each place
     is then drawn with the request's own number, as without a draft. What is drawn up to the first difference is the
@@ -152,6 +152,10 @@ class TransformersEngine(RolloutEngine):
         self._free = list(range(max_num_seqs))  # a heap: slots in use are kept together at the front
         self.takes_drafts = device == "cpu"  # measured there alone: docs/engines.md
         self._running: dict[int, _Request] = {}
+        self._prefix_of: dict[int, tuple[int, ...]] = {}
+        """By slot, the prompt that its first positions have, whether it is in use or not."""
+        self._slot_of: dict[tuple[int, ...], int] = {}
+        """By prompt, the slot that had it last; whether it still has it, the other one knows."""
         self._check_decoding()
 
     @staticmethod
@@ -196,6 +200,9 @@ class TransformersEngine(RolloutEngine):
         check_fits(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
         if not prompt_ids:
             raise ValueError(f"request {request_id} has an empty prompt")
+        if not self.num_in_flight():  # a rollout does not depend on what was drawn before it
+            self._prefix_of.clear()
+            self._slot_of.clear()
         generator = self._unseeded if seed is None else np.random.default_rng(seed)
         uniforms = generator.random(settings.max_new_tokens)
         guess = takewhile(self._may_go_on, draft[: settings.max_new_tokens - 1] if self.takes_drafts else ())
@@ -221,6 +228,9 @@ class TransformersEngine(RolloutEngine):
         for slot, request in self._running.items():
             tokens[slot], positions[slot] = request.last_token, request.position
         logits_BV = self._decoder.step(torch.tensor(tokens), torch.tensor(positions))
+        if (written := self._decoder.size(size)) > len(self._running):
+            for slot in set(range(written)).difference(self._running):  # a step writes their first position
+                self._prefix_of.pop(slot, None)
         for settings, slots in self._by_settings(self._running).items():
             self._append(slots, logits_BV, settings)
         return finished + self._finished()
@@ -311,18 +321,29 @@ class TransformersEngine(RolloutEngine):
             )
 
     def _admit(self) -> None:
-        """Give free slots to waiting requests and compute their prompts, few enough at once."""
+        """Give free slots to waiting requests, and copy or compute their prompts, few enough at once."""
         admitted: dict[tuple[int, ...], list[int]] = {}
         while self._waiting and self._free:
             request, slot = self._waiting.popleft(), heapq.heappop(self._free)
             self._running[slot] = request
-            admitted.setdefault(request.prompt_ids[:-1], []).append(slot)
-        admitted.pop((), None)  # there is nothing before the only token
+            prefix = request.prompt_ids[:-1]
+            source = self._slot_of.get(prefix, slot)
+            has_it = self._prefix_of.get(source) == prefix
+            self._prefix_of.pop(slot, None)
+            if has_it:
+                if source != slot:
+                    self._slots.move([source], [slot], len(prefix))
+                self._keep(prefix, slot)
+            elif prefix:  # else there is nothing before the only token
+                admitted.setdefault(prefix, []).append(slot)
         prefixes = sorted(admitted, key=len)
         while prefixes:
             num_rows = max(1, self._max_prefill_tokens // len(prefixes[-1]))
             self._prefill({prefix: admitted[prefix] for prefix in prefixes[-num_rows:]})
             del prefixes[-num_rows:]
+        for prefix, slots in admitted.items():
+            for slot in slots:
+                self._keep(prefix, slot)
 
     def _close_ranks(self) -> None:
         """Move sequences from the last slots to free ones before, where that makes a step smaller."""
@@ -332,6 +353,13 @@ class TransformersEngine(RolloutEngine):
             self._slots.move(moved, targets, 1 + max(self._running[slot].position for slot in moved))
             for slot, target in zip(moved, targets, strict=True):
                 self._running[target] = self._release(slot)
+                self._prefix_of.pop(target, None)
+                if prefix := self._prefix_of.get(slot):
+                    self._keep(prefix, target)
+
+    def _keep(self, prefix: tuple[int, ...], slot: int) -> None:
+        """Note that a slot has a prompt."""
+        self._prefix_of[slot], self._slot_of[prefix] = prefix, slot
 
     def _prefill(self, slots_of: dict[tuple[int, ...], list[int]]) -> None:
         """Compute prompts up to their last token. Padding stands behind, where no token of a prompt looks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from types import SimpleNamespace
 
 import pytest
@@ -149,6 +150,50 @@ def test_prompts_are_computed_few_at_once_and_equal_ones_once(tiny_path, tmp_pat
     assert largest_gap(engine, model) < 1e-4
     assert sum(sizes) == len({tuple(prompt) for prompt in PREFIXES}), "equal prefixes of one poll are computed once"
     assert max(tokens) <= 8
+
+
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_a_prompt_that_a_slot_still_has_is_copied_and_never_with_other_weights(
+    tiny_path, tmp_path, monkeypatch, is_padded
+):
+    """Requests come and end one by one, so that slots are free, moved and given on; padded steps write free ones."""
+    engine = open_engine(tiny_path, tmp_path, max_num_seqs=6, device="cpu")
+    if is_padded:
+        monkeypatch.setattr(engine._decoder, "size", lambda number: 6)
+    computed, prefill = [], engine._prefill
+    monkeypatch.setattr(engine, "_prefill", lambda slots_of: (computed.extend(slots_of), prefill(slots_of)))
+    model, generator = load(tiny_path), random.Random(0)
+    prompts = [[1, 70, 9], [9, 71, 9, 20, 33], [33, 72], [20, 9, 70, 71], [5]]
+    for version in range(3):
+        move(model, lambda name: True)
+        engine.load_weights(named(model), policy_version=version)
+        computed.clear()
+        waiting, found = list(range(120)), []
+        while waiting or engine.num_in_flight():
+            for _ in range(generator.randrange(3)):
+                if waiting:
+                    is_edge = len(waiting) in (1, 120)  # what the last one leaves would serve the first one of later
+                    prompt = prompts[0 if is_edge else generator.randrange(len(prompts))]
+                    settings = SamplingSettings(max_new_tokens=1 + generator.randrange(9))
+                    engine.submit(f"{prompts.index(prompt)}/{waiting.pop()}", prompt, settings, seed=len(waiting))
+            found += engine.poll()
+        assert len(found) == 120
+        for each in found:
+            own = logprobs(model, prompts[int(each.request_id[0])], each.response_ids, 1.0)
+            assert (own - torch.tensor(each.sampling_logprobs)).abs().max() < 1e-4
+        assert 4 <= len(computed) < 60
+
+
+def test_responses_of_one_prompt_that_follow_one_another_have_it_computed_once(tiny_path, tmp_path, monkeypatch):
+    engine = open_engine(tiny_path, tmp_path, max_num_seqs=4, device="cpu")
+    computed, prefill = [], engine._prefill
+    monkeypatch.setattr(engine, "_prefill", lambda slots_of: (computed.extend(slots_of), prefill(slots_of)))
+    for index in range(24):
+        settings = SamplingSettings(max_new_tokens=3 + 5 * index % 7)
+        engine.submit(f"r{index}", [1, 70 + index // 8, 9], settings, seed=index)
+    while engine.num_in_flight():
+        engine.poll()
+    assert computed == [(1, 70), (1, 71), (1, 72)]
 
 
 PREFIXES = [[1, 70 + index, 9, 20, 33][: 1 + index % 4] for index in range(12)]
