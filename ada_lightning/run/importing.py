@@ -10,21 +10,30 @@ from functools import lru_cache
 
 
 @contextmanager
-def importing() -> Iterator[None]:
-    """Collect no garbage inside of the block, and afterwards never what it imported.
+def uncollected() -> Iterator[None]:
+    """Collect no garbage inside of the block.
 
-    Python looks for garbage again and again while a package makes its objects, and once more as the process ends. With
-    torch, Lightning and vLLM that is a third of the seconds, and it finds nothing (``research.benchmarks.startup``).
+    Python looks for garbage again and again while a package makes its objects, and finds nothing.
     """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
-        _freeze_at_the_end()
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Collect nothing inside of the block; what is there after the first one is never looked through again.
+
+    For programs, before they make anything: a model that is there would be kept for good. With torch, Lightning and
+    vLLM this saves a third of the seconds of a start and an end (``python -m research.benchmarks.startup --imports``).
+    """
+    with uncollected():
+        yield
+        _freeze()
 
 
 @contextmanager
@@ -47,6 +56,7 @@ def _do_nothing() -> None:
 
 
 @lru_cache(maxsize=1)
-def _freeze_at_the_end() -> None:
-    """Nothing is looked for as the process ends, which frees all of its memory at once."""
+def _freeze() -> None:
+    """Freeze now, and again at the end of the process, which frees all of its memory at once."""
+    gc.freeze()
     atexit.register(gc.freeze)

@@ -25,7 +25,7 @@ from ada_lightning.rollout.engines.gpu_room import room_on_gpu, weights_gib
 from ada_lightning.rollout.engines.vllm_versions import version_errors
 from ada_lightning.rollout.engines.vllm_weights import LoadedAdapters, reload_weights, repack_tied_head
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload, WeightTransfer
-from ada_lightning.run.importing import importing, imports_stay_frozen
+from ada_lightning.run.importing import imports_stay_frozen, uncollected
 from ada_lightning.run.machine import concrete_dtype
 from ada_lightning.run.terminal import logger_to_file, output_to_file
 
@@ -112,7 +112,7 @@ class VllmEngine(VersionedEngine):
         self._in_flight: set[str] = set()
         os.environ.update(_ENVIRONMENT)
         with _global_state_preserved(), output_to_file(log_file):
-            with importing():
+            with uncollected():  # a policy may be there, which is not to be kept
                 from vllm.engine.arg_utils import EngineArgs
                 from vllm.platforms import current_platform
                 from vllm.sampling_params import RequestOutputKind, SamplingParams

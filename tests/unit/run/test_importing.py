@@ -42,6 +42,21 @@ def test_nothing_is_collected_while_importing_and_what_was_imported_is_frozen():
     assert (inside, is_enabled, frozen) == ("0", "True", "True")
 
 
+def test_what_came_between_two_blocks_is_not_kept_for_good():
+    assert run(
+        COUNTING
+        + """
+    with importing():
+        pass
+    frozen = gc.get_freeze_count()
+    kept = make()
+    with importing():
+        pass
+    print(gc.get_freeze_count() < frozen + 1_000)
+    """
+    ) == ["True"]
+
+
 def test_garbage_of_later_is_collected_as_ever():
     assert run(
         COUNTING
